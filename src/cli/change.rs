@@ -14,7 +14,7 @@ pub(super) fn run(context: &Context<'_>) -> Result<()> {
     request.changes = true;
     let done = context.client.json(&request);
     let mut done = done.map_err(|failure| match context.options.target.display_name() {
-        Some(named) if failure.kind == FailureKind::NoSuchPlugin => {
+        Some(named) if failure.kind == FailureKind::NotFound => {
             Failure::new(failure.kind, format!("{named} does not exist"))
         }
         Some(named) if failure.kind == FailureKind::Conflict => {

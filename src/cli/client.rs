@@ -81,7 +81,7 @@ impl<'a> Request<'a> {
 impl Client {
     /// Sends a request and waits for the head of the response. Returns an error if its status is
     /// not 200.
-    pub(super) fn open(&self, request: &Request<'_>) -> Result<Response> {
+    pub(super) fn send_request(&self, request: &Request<'_>) -> Result<Response> {
         let opened = Connection::open(&self.socket, request.follows);
         let mut connection = opened.map_err(|error| self.connect_failure(&error))?;
         let (method, length) = if request.changes {
@@ -123,7 +123,7 @@ impl Client {
 
     /// Sends a request and returns the body of the response.
     pub(super) fn body(&self, request: &Request<'_>) -> Result<Vec<u8>> {
-        self.open(request)?.read_rest(MAX_DOCUMENT)
+        self.send_request(request)?.read_rest(MAX_DOCUMENT)
     }
 
     /// Sends a request and returns the JSON of the response.
@@ -280,7 +280,7 @@ impl Response {
             return Failure::new(FailureKind::BadConfig, lines.join("\nplugind: "));
         }
         let kind = match status {
-            404 if names => FailureKind::NoSuchPlugin,
+            404 if names => FailureKind::NotFound,
             422 => FailureKind::BadConfig,
             409 => FailureKind::Conflict,
             503 => FailureKind::Interrupted,

@@ -122,7 +122,7 @@ impl CommandLine {
     /// exist or to be the run directory. The error lists the problems.
     pub fn load(&self) -> Result<Options, Vec<String>> {
         let options = self.read()?;
-        match daemon::missing(&options.config) {
+        match daemon::path_problems(&options.config) {
             problems if problems.is_empty() => Ok(options),
             problems => Err(problems),
         }

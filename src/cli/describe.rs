@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::client::{Request, percent_encode, print};
 use super::failure::Result;
 use super::json::{
-    escaped_or_none, format_value, items, map_or_none, or_none, or_unknown, record_keys,
+    escape_or_none, format_value, items, join_or_none, map_or_none, or_unknown, record_keys,
     text_field, to_json_document,
 };
 use super::options::{Context, Format, now};
@@ -58,18 +58,18 @@ fn describe(record: &Value, events: &[Value], now: u64, is_coloured: bool) -> St
 
     let mut table = Table::default();
     table.add_entries("", &record["details"]);
-    let details = with_heading("Details:", &table.take_text("  "));
+    let details = format_section("Details:", &table.take_text("  "));
 
     let mut table = Table::default();
     let events: Vec<&Value> = events.iter().filter(|it| is_about(it, record)).collect();
     if !events.is_empty() {
         table.add_with_labels(EVENT, events, now);
     }
-    lines + &details + &with_heading("Events:", &table.take_text("  "))
+    lines + &details + &format_section("Events:", &table.take_text("  "))
 }
 
 /// Returns lines below a heading, or the heading with `<none>` if there are none.
-fn with_heading(heading: &str, lines: &str) -> String {
+fn format_section(heading: &str, lines: &str) -> String {
     match lines {
         "" => format!("{heading}  <none>\n"),
         lines => format!("{heading}\n{lines}"),
@@ -82,7 +82,7 @@ const LINES: &[Column] = &[
     ("State:", |it, _| add_colour(or_unknown(&it["state"]))),
     ("Since:", |it, now| {
         map_or_none(text_field(it, "since"), |then| {
-            format!("{} ({} ago)", or_none(then), age::since(then, now))
+            format!("{} ({} ago)", escape_or_none(then), age::since(then, now))
         })
     }),
     ("Socket:", |it, _| or_unknown(&it["socket"])),
@@ -99,12 +99,12 @@ const LINES: &[Column] = &[
     ("Command:", |it, _| format_value(&it["command"])),
     ("Cgroup:", |it, _| format_value(&it["cgroup"])),
     ("User:", |it, _| format_value(&it["uid"])),
-    ("Warnings:", |it, _| escaped_or_none(&it["warnings"])),
+    ("Warnings:", |it, _| join_or_none(&it["warnings"])),
     ("Attempts:", |it, _| format_value(&it["attempts"])),
-    ("Last Error:", |it, _| escaped_or_none(&it["lastError"])),
+    ("Last Error:", |it, _| join_or_none(&it["lastError"])),
     ("Next Try:", |it, now| {
         map_or_none(text_field(it, "nextRetry"), |then| {
-            format!("{} (in {})", or_none(then), age::until(then, now))
+            format!("{} (in {})", escape_or_none(then), age::until(then, now))
         })
     }),
 ];
@@ -113,7 +113,7 @@ const EVENT: &[Column] = &[
     ("Type", |it, _| or_unknown(&it["type"])),
     ("Reason", |it, _| or_unknown(&it["reason"])),
     ("Age", events::last_seen),
-    ("Message", |it, _| escaped_or_none(&it["message"])),
+    ("Message", |it, _| join_or_none(&it["message"])),
 ];
 
 pub(super) const HELP: &str = "\

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::age;
 use super::client::{Request, print};
 use super::failure::{Failure, Result};
-use super::json::{escaped_or_none, event_keys, format_object, or_unknown, text_field};
+use super::json::{event_keys, format_object, join_or_none, or_unknown, text_field};
 use super::options::{Context, Target, now};
 use super::table::{Column, Rows, add_colour, print_list};
 
@@ -29,7 +29,7 @@ pub(super) fn run(context: &Context<'_>) -> Result<()> {
         return print_list(context, list, COLUMNS, "No events.\n");
     }
     let request = Request::follow("/v1/events?follow=1");
-    let mut response = context.client.open(&request)?;
+    let mut response = context.client.send_request(&request)?;
     let mut rows = Rows::new(context, COLUMNS, WIDTHS);
     while let Some(event) = response.next_json()? {
         if filter.includes(&event) {
@@ -73,7 +73,7 @@ impl<'a> EventFilter<'a> {
 
 /// Fetches all events that the daemon keeps, oldest first.
 pub(super) fn fetch_events(context: &Context<'_>) -> Result<Vec<Value>> {
-    let mut response = context.client.open(&Request::get(PATH))?;
+    let mut response = context.client.send_request(&Request::get(PATH))?;
     let mut events = Vec::new();
     while let Some(event) = response.next_json()? {
         events.push(event);
@@ -89,7 +89,7 @@ const COLUMNS: &[Column] = &[
     ("TYPE", |it, _| add_colour(or_unknown(&it["type"]))),
     ("REASON", |it, _| or_unknown(&it["reason"])),
     ("OBJECT", |it, _| format_object(event_keys(it))),
-    ("MESSAGE", |it, _| escaped_or_none(&it["message"])),
+    ("MESSAGE", |it, _| join_or_none(&it["message"])),
 ];
 
 /// Returns how long ago an event last happened and, if it was repeated, its count and the time

@@ -24,7 +24,7 @@ pub(super) enum FailureKind {
     /// No daemon listens on the socket, or the daemon has stopped.
     NoDaemon = 3,
     /// The plugin, socket or resource that was named does not exist.
-    NoSuchPlugin = 4,
+    NotFound = 4,
     /// The plugin that was named exists, but is not in the requested state.
     OtherState = 5,
     /// The requested devices cannot be allocated now: `EX_TEMPFAIL` of sysexits(3).

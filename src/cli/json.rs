@@ -63,13 +63,13 @@ fn unexpected_response() -> Failure {
 /// Returns the plugin as `TYPE/NAME`, or the socket if the type is empty; both escaped.
 pub(super) fn format_object([kind, name, socket]: Keys<'_>) -> String {
     match kind {
-        "" => or_none(socket),
+        "" => escape_or_none(socket),
         _ => format!("{}/{}", escape::text(kind), escape::text(name)),
     }
 }
 
 /// Escapes a text for the terminal; returns `<none>` if it is empty.
-pub(super) fn or_none(text: &str) -> String {
+pub(super) fn escape_or_none(text: &str) -> String {
     map_or_none(text, |text| escape::text(text).to_string())
 }
 
@@ -77,13 +77,13 @@ pub(super) fn or_none(text: &str) -> String {
 pub(super) fn or_unknown(value: &Value) -> String {
     match value.as_str().unwrap_or_default() {
         "" => UNKNOWN.to_owned(),
-        text => or_none(text),
+        text => escape_or_none(text),
     }
 }
 
 /// Returns a text, or several texts joined with semicolons, or `<none>`. The daemon has already
 /// escaped the texts of plugins, so backslashes are not doubled again.
-pub(super) fn escaped_or_none(value: &Value) -> String {
+pub(super) fn join_or_none(value: &Value) -> String {
     let texts = match value {
         Value::Array(all) => &all[..],
         value => slice::from_ref(value),
@@ -104,7 +104,7 @@ pub(super) fn map_or_none(text: &str, show: impl FnOnce(&str) -> String) -> Stri
 /// or an empty value is `<none>`.
 pub(super) fn format_value(value: &Value) -> String {
     match value {
-        Value::String(text) => or_none(text),
+        Value::String(text) => escape_or_none(text),
         Value::Array(all) if !all.is_empty() => {
             all.iter().map(format_value).collect::<Vec<_>>().join(",")
         }
@@ -191,9 +191,9 @@ mod tests {
     fn what_the_daemon_has_escaped_is_not_escaped_again() {
         let error = "no \"a\\\\b\\u{1b}\": \u{1b}\t";
         let expected = "no \"a\\\\b\\u{1b}\": \\u{1b}\\t";
-        assert_eq!(escaped_or_none(&json!(error)), expected);
-        assert_eq!(or_none("a\\b\u{1b}"), "a\\\\b\\u{1b}");
-        assert_eq!(escaped_or_none(&json!("")), "<none>");
-        assert_eq!(escaped_or_none(&json!(["a", "b"])), "a; b");
+        assert_eq!(join_or_none(&json!(error)), expected);
+        assert_eq!(escape_or_none("a\\b\u{1b}"), "a\\\\b\\u{1b}");
+        assert_eq!(join_or_none(&json!("")), "<none>");
+        assert_eq!(join_or_none(&json!(["a", "b"])), "a; b");
     }
 }

@@ -6,7 +6,7 @@ use super::arguments::did_you_mean;
 use super::client::{Request, percent_encode};
 use super::failure::{Failure, FailureKind, Result};
 use super::json::{
-    escaped_or_none, format_object, format_value, items, map_or_none, or_none, or_unknown,
+    escape_or_none, format_object, format_value, items, join_or_none, map_or_none, or_unknown,
     record_keys, text_field,
 };
 use super::options::{Context, Format, Options, Target};
@@ -45,7 +45,7 @@ pub(super) fn fetch_list(context: &Context<'_>) -> Result<Value> {
     match options.target.display_name() {
         Some(named) if !exists => {
             let why = format!("{named} does not exist");
-            Err(Failure::new(FailureKind::NoSuchPlugin, why))
+            Err(Failure::new(FailureKind::NotFound, why))
         }
         Some(named) if all.is_empty() => {
             let state = options.state.map_or(UNKNOWN, State::name);
@@ -98,7 +98,7 @@ const COLUMNS: &[Column] = &[
     ("AGE", |it, now| age::since(text_field(it, "since"), now)),
     ("ENDPOINT", |it, _| match text_field(it, "endpoint") {
         "" => format_value(&it["socket"]),
-        endpoint => or_none(endpoint),
+        endpoint => escape_or_none(endpoint),
     }),
 ];
 
@@ -118,7 +118,7 @@ const WIDE_COLUMNS: &[Column] = &[
     ("RETRY-IN", |it, now| {
         map_or_none(text_field(it, "nextRetry"), |then| age::until(then, now))
     }),
-    ("LAST-ERROR", |it, _| escaped_or_none(&it["lastError"])),
+    ("LAST-ERROR", |it, _| join_or_none(&it["lastError"])),
 ];
 
 /// The minimum widths of the columns while changes are followed, beginning with EVENT: enough for

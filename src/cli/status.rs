@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::age;
 use super::client::{Request, print};
 use super::failure::Result;
-use super::json::{escaped_or_none, format_value, to_json_document};
+use super::json::{format_value, join_or_none, to_json_document};
 use super::options::{Context, Format};
 use super::table::{Column, Table, add_colour};
 use crate::escape;
@@ -76,7 +76,7 @@ const LINES: &[Column] = &[
 const DIRECTORY: &[Column] = &[
     ("PATH", |it, _| format_value(&it["path"])),
     ("STATE", |it, _| add_colour(format_value(&it["state"]))),
-    ("PROBLEM", |it, _| escaped_or_none(&it["problem"])),
+    ("PROBLEM", |it, _| join_or_none(&it["problem"])),
 ];
 
 const LIMIT: &[Column] = &[

@@ -19,10 +19,10 @@ use crate::escape;
 pub(super) fn run(context: &Context<'_>) -> Result<()> {
     let options = context.options;
     let until = Deadline::after(options.timeout);
-    let mut plugin = Plugin::new(&options.target, options.condition);
+    let mut awaited = WaitTarget::new(&options.target, options.condition);
     loop {
-        let cause = match plugin.wait(context, until) {
-            Ok(true) => return print(format!("{} {}\n", plugin.name, options.condition)),
+        let cause = match awaited.wait(context, until) {
+            Ok(true) => return print(format!("{} {}\n", awaited.name, options.condition)),
             Ok(false) => String::new(),
             Err(Failure {
                 kind: FailureKind::Interrupted | FailureKind::NoDaemon,
@@ -31,7 +31,7 @@ pub(super) fn run(context: &Context<'_>) -> Result<()> {
             Err(failure) => return Err(failure),
         };
         if until.is_over() {
-            let why = plugin.explain_timeout(&cause);
+            let why = awaited.explain_timeout(&cause);
             let why = format!(
                 "not {} within {}: {why}",
                 options.condition, options.timeout_text
@@ -43,7 +43,7 @@ pub(super) fn run(context: &Context<'_>) -> Result<()> {
 }
 
 /// The plugin or socket to wait for, and its records; or the daemon, which has none.
-struct Plugin<'a> {
+struct WaitTarget<'a> {
     target: &'a Target,
     name: String,
     condition: &'static str,
@@ -52,7 +52,7 @@ struct Plugin<'a> {
     is_listed: bool,
 }
 
-impl<'a> Plugin<'a> {
+impl<'a> WaitTarget<'a> {
     fn new(target: &'a Target, condition: &'static str) -> Self {
         let name = target
             .display_name()
@@ -81,7 +81,7 @@ impl<'a> Plugin<'a> {
         if is_ready {
             return context.client.body(&request).map(|_| true);
         }
-        let mut response = context.client.open(&request)?;
+        let mut response = context.client.send_request(&request)?;
         while let Some(change) = response.next_json()? {
             if change["event"] == "EXPIRED" {
                 return Ok(false);
@@ -178,8 +178,8 @@ mod tests {
         }
     }
 
-    fn apply_record(plugin: &mut Plugin<'_>, record: &Value) {
-        plugin.apply(json!({"event": "MODIFIED", "record": record}));
+    fn apply_record(awaited: &mut WaitTarget<'_>, record: &Value) {
+        awaited.apply(json!({"event": "MODIFIED", "record": record}));
     }
 
     #[test]
@@ -200,10 +200,10 @@ mod tests {
                 ("registered", is_registered),
                 ("deregistered", is_deregistered),
             ] {
-                let mut plugin = Plugin::new(&target, condition);
-                assert_eq!(plugin.is_met(), condition == "deregistered");
-                apply_record(&mut plugin, &record("A", "a", state, "/r/a"));
-                assert_eq!(plugin.is_met(), expected, "{state}");
+                let mut awaited = WaitTarget::new(&target, condition);
+                assert_eq!(awaited.is_met(), condition == "deregistered");
+                apply_record(&mut awaited, &record("A", "a", state, "/r/a"));
+                assert_eq!(awaited.is_met(), expected, "{state}");
             }
         }
     }
@@ -211,34 +211,34 @@ mod tests {
     #[test]
     fn the_newest_record_of_a_socket_counts() {
         let target = target();
-        let mut plugin = Plugin::new(&target, "registered");
-        apply_record(&mut plugin, &record("A", "b", "Registered", "/r/b"));
-        assert!(!plugin.is_met());
-        apply_record(&mut plugin, &record("A", "a", "Registered", "/r/a"));
-        apply_record(&mut plugin, &record("A", "a", "Standby", "/r/old"));
-        assert!(plugin.is_met());
-        apply_record(&mut plugin, &record("A", "other", "Registered", "/r/a"));
-        assert!(!plugin.is_met());
-        apply_record(&mut plugin, &record("A", "a", "Registered", "/r/a"));
-        plugin.apply(json!({"event": "DELETED", "record": {"socket": "/r/a"}}));
-        assert!(!plugin.is_met() && !plugin.is_listed);
-        plugin.apply(json!({"event": "BOOKMARK"}));
-        assert!(plugin.is_listed);
+        let mut awaited = WaitTarget::new(&target, "registered");
+        apply_record(&mut awaited, &record("A", "b", "Registered", "/r/b"));
+        assert!(!awaited.is_met());
+        apply_record(&mut awaited, &record("A", "a", "Registered", "/r/a"));
+        apply_record(&mut awaited, &record("A", "a", "Standby", "/r/old"));
+        assert!(awaited.is_met());
+        apply_record(&mut awaited, &record("A", "other", "Registered", "/r/a"));
+        assert!(!awaited.is_met());
+        apply_record(&mut awaited, &record("A", "a", "Registered", "/r/a"));
+        awaited.apply(json!({"event": "DELETED", "record": {"socket": "/r/a"}}));
+        assert!(!awaited.is_met() && !awaited.is_listed);
+        awaited.apply(json!({"event": "BOOKMARK"}));
+        assert!(awaited.is_listed);
     }
 
     #[test]
     fn a_timeout_is_explained_by_the_last_known_state() {
         let target = target();
-        let mut plugin = Plugin::new(&target, "registered");
-        assert_eq!(plugin.explain_timeout("no daemon"), "no daemon");
-        plugin.is_listed = true;
-        assert_eq!(plugin.explain_timeout(""), "A/a does not exist");
+        let mut awaited = WaitTarget::new(&target, "registered");
+        assert_eq!(awaited.explain_timeout("no daemon"), "no daemon");
+        awaited.is_listed = true;
+        assert_eq!(awaited.explain_timeout(""), "A/a does not exist");
         apply_record(
-            &mut plugin,
+            &mut awaited,
             &json!({"type": "A", "name": "a", "state": "Backoff", "lastError": "no\n"}),
         );
         assert_eq!(
-            plugin.explain_timeout("no daemon"),
+            awaited.explain_timeout("no daemon"),
             "A/a is in state Backoff: no\\n"
         );
     }

@@ -18,7 +18,7 @@ pub(super) fn run(context: &Context<'_>) -> Result<()> {
     }
     let mut seen = Seen::new(context);
     loop {
-        let mut response = context.client.open(&Request::follow(PATH))?;
+        let mut response = context.client.send_request(&Request::follow(PATH))?;
         loop {
             let change = response.next_json()?.ok_or_else(Failure::daemon_stopped)?;
             if change["event"] == "EXPIRED" {

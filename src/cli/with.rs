@@ -101,7 +101,7 @@ fn allocate(options: &Options) -> Result<Response> {
     let mut request = Request::get(&target);
     request.changes = true;
     loop {
-        match client.open(&request) {
+        match client.send_request(&request) {
             Err(failure) if failure.kind == FailureKind::Interrupted && !until.is_over() => {
                 until.or(Deadline::after(PAUSE)).wait();
             }

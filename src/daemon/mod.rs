@@ -52,7 +52,7 @@ pub use self::log::{FilterError, Logger, has_colours};
 pub use self::service::handlers;
 #[cfg(feature = "cli")]
 #[cfg_attr(not(plugind_internals), doc(hidden))]
-pub use self::service::{Daemon, Load, config_file, doctor, missing, probe, simulate};
+pub use self::service::{Daemon, Load, config_file, doctor, path_problems, probe, simulate};
 
 /// The reason why a start or a reload failed, or why a directory was not added.
 #[derive(Debug)]

@@ -186,7 +186,7 @@ impl ExecHandler {
 
     /// Removes the first job of a queue, which has ended or was given up, and starts the next.
     /// Returns the removed job.
-    fn advance(&mut self, queue: usize, context: &mut Context<'_>) -> Option<Job> {
+    fn finish_first_job(&mut self, queue: usize, context: &mut Context<'_>) -> Option<Job> {
         let job = self.queues[queue].jobs.pop_front();
         if self.queues[queue].jobs.is_empty() {
             self.queues.swap_remove(queue);
@@ -218,7 +218,7 @@ impl ExecHandler {
         }
         report_not_started(job, &reason, pause, context);
         let Some(pause) = pause else {
-            let given_up = self.advance(queue, context);
+            let given_up = self.finish_first_job(queue, context);
             return cancel_debt(given_up.and_then(|job| job.owed), context);
         };
         *phase = Phase::Pausing(context.detached().set_timer(pause));
@@ -389,7 +389,7 @@ impl PluginHandler for ExecHandler {
                 self.handle_not_started(queue, &outcome, context);
             }
             Event::ProgramEnded { outcome, .. } => {
-                if let Some(job) = self.advance(queue, context) {
+                if let Some(job) = self.finish_first_job(queue, context) {
                     self.handle_end(job, &outcome, context);
                 }
             }
@@ -414,7 +414,7 @@ impl PluginHandler for ExecHandler {
         } else {
             let (Phase::Running(effect) | Phase::Pausing(effect)) = *phase;
             context.cancel(effect);
-            self.advance(queue, context);
+            self.finish_first_job(queue, context);
         }
     }
 

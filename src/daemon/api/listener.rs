@@ -100,7 +100,7 @@ impl Listener {
     /// Listens at `path`, replacing a stale socket. If another daemon uses the socket, waits at
     /// most `timeout` for that daemon to end.
     fn bind(path: &Path, group: Option<u32>, timeout: Duration) -> Result<Self> {
-        let path = permissions::trusted_file(path).map_err(|problem| match problem {
+        let path = permissions::resolve_trusted_file(path).map_err(|problem| match problem {
             ProgramProblem::NotFound(error) => SocketProblem::Unusable(error),
             other => SocketProblem::Untrusted(other),
         })?;

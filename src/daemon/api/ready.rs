@@ -22,7 +22,7 @@ pub(crate) struct Readiness {
 
 impl Readiness {
     /// Records the time at which the first scan is seen to be over.
-    pub(crate) fn advance(&mut self, watch: &Watch, now: Time) {
+    pub(crate) fn record_first_scan(&mut self, watch: &Watch, now: Time) {
         if self.scanned.is_none() && watch.is_scanned() {
             self.scanned = Some(now);
         }

@@ -144,7 +144,7 @@ impl Api {
 
     /// Accepts clients, reads their requests, and handles the deadlines that have passed. Returns
     /// how many clients were refused because there were too many.
-    pub(crate) fn read(&mut self, registry: &Registry, now: Time) -> usize {
+    pub(crate) fn read_requests(&mut self, registry: &Registry, now: Time) -> usize {
         self.server.handle_timeout(now);
         self.remove_finished(); // This makes room for others.
         let refused = self.accept(registry, now);
@@ -155,7 +155,7 @@ impl Api {
     }
 
     /// Writes the pending responses, and closes the connections that are over.
-    pub(crate) fn write(&mut self, now: Time) {
+    pub(crate) fn write_responses(&mut self, now: Time) {
         for client in &mut self.clients {
             client.write(&mut self.server, now);
         }
@@ -263,7 +263,7 @@ impl Api {
             if is_over {
                 server.remove(client.id);
                 rescans.retain(|(id, _)| *id != client.id);
-                *has_freed |= inventory.is_some_and(|it| it.leases.end(client.id.0));
+                *has_freed |= inventory.is_some_and(|it| it.leases.remove_client(client.id.0));
                 client.drain();
             }
             !is_over

@@ -74,7 +74,11 @@ impl Connections {
     /// The request is made only once per connection. Each request makes epoll report unread data
     /// again, and data stay unread while the replies do not fit: repeated requests would
     /// keep the loop busy.
-    pub(crate) fn await_room(&mut self, conn: ConnectionId, registry: &Registry) -> io::Result<()> {
+    pub(crate) fn request_writable(
+        &mut self,
+        conn: ConnectionId,
+        registry: &Registry,
+    ) -> io::Result<()> {
         let Some(held) = self.held(conn) else {
             return Ok(());
         };
@@ -116,7 +120,7 @@ impl Connections {
 
     /// Queues a connection that was read and has messages that were not handled yet. The connection
     /// may have ended.
-    pub(crate) fn resume(&mut self, conn: ConnectionId) {
+    pub(crate) fn queue_unhandled(&mut self, conn: ConnectionId) {
         self.unqueue(conn);
         if let Some(held) = self.held(conn) {
             (held.is_queued, held.has_messages) = (true, true);
@@ -206,9 +210,9 @@ mod tests {
             while let Transfer::Bytes(n) = connections.get_mut(conn).unwrap().write(&[0; 4096]) {
                 written += n;
             }
-            connections.await_room(conn, poll.registry()).unwrap();
+            connections.request_writable(conn, poll.registry()).unwrap();
             assert_eq!(reports(&mut poll), Some((true, false)));
-            connections.await_room(conn, poll.registry()).unwrap();
+            connections.request_writable(conn, poll.registry()).unwrap();
             assert_eq!(reports(&mut poll), None);
             theirs.read_exact(&mut vec![0; written]).unwrap();
             assert_eq!(reports(&mut poll), Some((true, true)));
@@ -239,12 +243,12 @@ mod tests {
         assert_eq!(connections.next_ready(), Some(a), "the turn of another one");
         assert_eq!(connections.next_ready(), Some(b));
         assert_eq!(connections.next_ready(), Some(c));
-        connections.resume(b);
-        connections.resume(b);
+        connections.queue_unhandled(b);
+        connections.queue_unhandled(b);
         assert_eq!(connections.next_ready(), Some(b));
         assert!(connections.take_has_messages(b) && !connections.take_has_messages(b));
         connections.remove(b);
-        connections.resume(b);
+        connections.queue_unhandled(b);
         assert_eq!(connections.next_ready(), Some(b), "it ended with messages");
         assert!(connections.take_has_messages(b));
         assert!(!connections.is_any_ready());

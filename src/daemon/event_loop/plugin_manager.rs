@@ -265,7 +265,7 @@ impl PluginManager {
         self.counters.count_turn();
         let now = self.clock.now();
         self.watch.handle_timeout(now);
-        if self.mounts.advance(now) {
+        if self.mounts.handle_timeout(now) {
             for dir in self.dirs.clone() {
                 let remounted = watch::Input::Remounted { dir };
                 self.watch.handle_input(remounted, now);
@@ -527,8 +527,8 @@ impl PluginManager {
                     };
                     self.manager.handle_input(input, now);
                 }
-                manager::Output::Transmit { conn } => self.write(conn, now),
-                manager::Output::Resume { conn } => self.connections.resume(conn),
+                manager::Output::Transmit { conn } => self.write_connection(conn, now),
+                manager::Output::Resume { conn } => self.connections.queue_unhandled(conn),
                 manager::Output::WatchPeer { conn } => {
                     if self.watch_peer(conn) {
                         let watched = manager::Input::PeerWatched { conn };

@@ -114,7 +114,7 @@ fn prepare(dir: &Path) -> Result<CdiDir, String> {
     if dir.is_symlink() {
         return Err("it is a symbolic link; name the directory itself".to_owned());
     }
-    let trusted = permissions::trusted_directory(dir, true);
+    let trusted = permissions::resolve_trusted_directory(dir, true);
     let dir = trusted.map_err(|problem| format!("{problem}; {}", problem.remedy()))?;
     let lock = dir.join(LOCK);
     let taken = FileLock::acquire(&lock, Instant::now() + LOCK_TIMEOUT).map_err(unusable)?;

@@ -203,7 +203,7 @@ mod tests {
     }
 
     fn identity_of(path: &Path) -> Identity {
-        Stat::follow(path).unwrap().identity
+        Stat::of_path(path).unwrap().identity
     }
 
     fn dial_expecting(path: &Path, expected: Option<Identity>) -> Result<UnixStream, DialError> {

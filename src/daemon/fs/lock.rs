@@ -137,7 +137,7 @@ fn related_lock_files(locks_dir: &Path, real: &Path) -> impl Iterator<Item = Pat
 /// of removed directories are reused; the birth time, if the file system has it, distinguishes
 /// them.
 fn file_name(dir: &Path) -> io::Result<String> {
-    let found = Stat::follow(dir)?;
+    let found = Stat::of_path(dir)?;
     let Identity { device, inode, .. } = found.identity;
     let (seconds, nanoseconds) = if found.has_birth_time {
         found.identity.btime_parts()

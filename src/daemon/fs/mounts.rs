@@ -94,7 +94,7 @@ impl Mounts {
         };
         mounts.set_mapped(mapped);
         mounts.set_roots(roots);
-        mounts.advance(now);
+        mounts.handle_timeout(now);
         mounts
     }
 
@@ -116,14 +116,14 @@ impl Mounts {
         self.waking = None;
     }
 
-    /// Returns when to call [`Mounts::advance`], or `None` until a change is reported.
+    /// Returns when to call [`Mounts::handle_timeout`], or `None` until a change is reported.
     pub(crate) fn poll_timeout(&self) -> Option<Time> {
         self.is_changed.get().then_some(self.scan_at)
     }
 
     /// Reads the table if a change was reported and a scan is due. Returns whether the roots are to
     /// be scanned again, because a mount above, at or below them may have been added or removed.
-    pub(crate) fn advance(&mut self, now: Time) -> bool {
+    pub(crate) fn handle_timeout(&mut self, now: Time) -> bool {
         // The kernel reports a change only once, so the report is recorded.
         let table = self.table.get_mut();
         if table.take_if(|table| table.is_outdated()).is_some() {
@@ -526,9 +526,9 @@ mod tests {
         mounts.record_change();
         mounts.record_change();
         assert_eq!(mounts.poll_timeout(), Some(due));
-        assert!(!mounts.advance(Time::ZERO) && mounts.waking.is_none());
+        assert!(!mounts.handle_timeout(Time::ZERO) && mounts.waking.is_none());
         let later = due + config::MOUNTS_INTERVAL * 2;
-        assert!(mounts.advance(later) && mounts.waking.is_some());
+        assert!(mounts.handle_timeout(later) && mounts.waking.is_some());
         assert_eq!(mounts.poll_timeout(), None);
         mounts.record_change();
         assert_eq!(mounts.poll_timeout(), Some(later + config::MOUNTS_INTERVAL));

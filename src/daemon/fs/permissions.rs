@@ -44,7 +44,10 @@ pub enum ProgramProblem {
 /// Returns the path of a program, free of symbolic links, if only root and this user can put
 /// another program in its place. With `may_be_shared`, other users may add names to the directories
 /// above the program's own, if these are sticky like /tmp.
-pub(crate) fn trusted_program(path: &Path, may_be_shared: bool) -> Result<PathBuf, ProgramProblem> {
+pub(crate) fn resolve_trusted_program(
+    path: &Path,
+    may_be_shared: bool,
+) -> Result<PathBuf, ProgramProblem> {
     let program = fs::canonicalize(path).map_err(ProgramProblem::NotFound)?;
     let file = fs::metadata(&program).map_err(ProgramProblem::NotFound)?;
     if !file.is_file() || access(&program, AccessFlags::X_OK).is_err() {
@@ -61,17 +64,17 @@ pub(crate) fn trusted_program(path: &Path, may_be_shared: bool) -> Result<PathBu
 ///
 /// In a user namespace `/` may belong to a user outside the namespace, as may other directories
 /// that existed before. That user could replace every file anyway, and is trusted here.
-pub(crate) fn trusted_file(path: &Path) -> Result<PathBuf, ProgramProblem> {
+pub(crate) fn resolve_trusted_file(path: &Path) -> Result<PathBuf, ProgramProblem> {
     let (Some(dir), Some(name)) = (path.parent(), path.file_name()) else {
         return Err(ProgramProblem::NotFound(io::ErrorKind::IsADirectory.into()));
     };
-    Ok(trusted_directory(dir, true)?.join(name))
+    Ok(resolve_trusted_directory(dir, true)?.join(name))
 }
 
 /// Returns the path of a directory, free of symbolic links, if only root, this user and the owner
-/// of `/` (see [`trusted_file`]) can change the directory and those above it. With `may_be_shared`,
-/// other users may add names to those above it, if these are sticky.
-pub(crate) fn trusted_directory(
+/// of `/` (see [`resolve_trusted_file`]) can change the directory and those above it. With
+/// `may_be_shared`, other users may add names to those above it, if these are sticky.
+pub(crate) fn resolve_trusted_directory(
     dir: &Path,
     may_be_shared: bool,
 ) -> Result<PathBuf, ProgramProblem> {
@@ -87,7 +90,7 @@ pub(crate) fn trusted_directory(
 pub(crate) fn require_trusted(dirs: &[PathBuf]) -> Result<(), SetupError> {
     for dir in dirs {
         let existing = dir.ancestors().find(|dir| dir.exists());
-        let checked = trusted_directory(existing.unwrap_or(dir), false);
+        let checked = resolve_trusted_directory(existing.unwrap_or(dir), false);
         checked.map_err(|problem| {
             let (dir, remedy) = (escape::path(dir), problem.remedy());
             SetupError::Unusable(format!(
@@ -244,20 +247,20 @@ mod tests {
             return;
         }
         let (dir, program) = program();
-        assert_eq!(trusted_program(&program, true).unwrap(), program);
+        assert_eq!(resolve_trusted_program(&program, true).unwrap(), program);
         let link = dir.path().join("link");
         symlink("hook", &link).unwrap();
-        assert_eq!(trusted_program(&link, true).unwrap(), program);
+        assert_eq!(resolve_trusted_program(&link, true).unwrap(), program);
     }
 
     #[test]
     fn a_file_that_is_not_a_program_is_refused() {
         let (dir, program) = program();
-        let missing = trusted_program(&dir.path().join("none"), true);
+        let missing = resolve_trusted_program(&dir.path().join("none"), true);
         assert!(matches!(missing, Err(ProgramProblem::NotFound(_))));
         chmod(&program, 0o644);
         for bad in [&*program, dir.path()] {
-            let found = trusted_program(bad, true);
+            let found = resolve_trusted_program(bad, true);
             assert!(matches!(found, Err(ProgramProblem::NotExecutable)));
         }
     }
@@ -267,7 +270,7 @@ mod tests {
         for mode in [0o775, 0o757] {
             let (dir, program) = program();
             chmod(&program, mode);
-            let problem = trusted_program(&program, true).unwrap_err();
+            let problem = resolve_trusted_program(&program, true).unwrap_err();
             let said = format!("{problem}; {}", problem.remedy());
             let shown = program.display();
             assert_eq!(
@@ -280,7 +283,7 @@ mod tests {
 
             chmod(&program, 0o755);
             chmod(dir.path(), mode | STICKY);
-            let problem = trusted_program(&program, true).unwrap_err();
+            let problem = resolve_trusted_program(&program, true).unwrap_err();
             let dir = program.parent().unwrap();
             assert!(matches!(problem, ProgramProblem::Writable(path) if path == dir));
         }
@@ -290,11 +293,17 @@ mod tests {
     fn a_file_in_a_directory_of_ones_own_is_trusted() {
         let dir = tempfile::tempdir().unwrap();
         let real = dir.path().canonicalize().unwrap();
-        assert_eq!(trusted_file(&real.join("file")).unwrap(), real.join("file"));
+        assert_eq!(
+            resolve_trusted_file(&real.join("file")).unwrap(),
+            real.join("file")
+        );
         let outside = tempfile::tempdir().unwrap();
         let link = outside.path().join("link");
         symlink(&real, &link).unwrap();
-        assert_eq!(trusted_file(&link.join("file")).unwrap(), real.join("file"));
+        assert_eq!(
+            resolve_trusted_file(&link.join("file")).unwrap(),
+            real.join("file")
+        );
     }
 
     #[test]
@@ -303,7 +312,7 @@ mod tests {
             let dir = tempfile::tempdir().unwrap();
             chmod(dir.path(), mode);
             let real = dir.path().canonicalize().unwrap();
-            let problem = trusted_file(&real.join("file")).unwrap_err();
+            let problem = resolve_trusted_file(&real.join("file")).unwrap_err();
             assert!(matches!(problem, ProgramProblem::Writable(path) if path == real));
         }
     }
@@ -316,7 +325,7 @@ mod tests {
             fs::create_dir(&own).unwrap();
             chmod(&own, 0o755);
             chmod(dir.path(), mode);
-            assert_eq!(trusted_file(&own.join("file")).is_ok(), is_trusted);
+            assert_eq!(resolve_trusted_file(&own.join("file")).is_ok(), is_trusted);
         }
     }
 
@@ -327,8 +336,8 @@ mod tests {
         fs::create_dir(&own).unwrap();
         chmod(&own, 0o755);
         chmod(dir.path(), 0o777 | STICKY);
-        assert!(trusted_directory(&own, true).is_ok());
-        let found = trusted_directory(&own, false);
+        assert!(resolve_trusted_directory(&own, true).is_ok());
+        let found = resolve_trusted_directory(&own, false);
         assert!(
             matches!(found, Err(ProgramProblem::Writable(_))),
             "{found:?}"
@@ -355,11 +364,11 @@ mod tests {
                 if fs::metadata(&shell).unwrap().uid() == ROOT {
                     return skip("root cannot give files away in this user namespace");
                 }
-                let problem = trusted_program(&shell, true).unwrap_err();
+                let problem = resolve_trusted_program(&shell, true).unwrap_err();
                 assert!(matches!(problem, ProgramProblem::Foreign { path, .. } if path == shell));
             });
         }
-        let problem = trusted_program(&program, true).unwrap_err();
+        let problem = resolve_trusted_program(&program, true).unwrap_err();
         assert!(matches!(problem, ProgramProblem::Foreign { uid, .. } if uid == nobody));
     }
 }

@@ -62,7 +62,7 @@ pub(crate) fn is_same(one: &Path, other: &Path) -> bool {
 
 /// Returns the device and the inode number of a directory, or `None` if it cannot be examined.
 fn inode(dir: &Path) -> Option<(u64, u64)> {
-    let found = Stat::follow(dir).ok()?;
+    let found = Stat::of_path(dir).ok()?;
     Some((found.identity.device, found.identity.inode))
 }
 

@@ -27,7 +27,7 @@ pub(crate) struct Stat {
 
 impl Stat {
     /// Examines the file at `path`, following symbolic links.
-    pub(crate) fn follow(path: &Path) -> io::Result<Self> {
+    pub(crate) fn of_path(path: &Path) -> io::Result<Self> {
         let found = statx(CWD, path, AtFlags::empty(), WANTED);
         Self::from_statx_or(&found, || fs::metadata(path))
     }
@@ -132,7 +132,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("file");
         fs::write(&path, "").unwrap();
-        let stat = Stat::follow(&path).unwrap();
+        let stat = Stat::of_path(&path).unwrap();
         assert_eq!(Stat::of(&fs::File::open(&path).unwrap()).unwrap(), stat);
         let found = fs::metadata(&path).unwrap();
         let Identity { device, inode, .. } = stat.identity;
@@ -169,7 +169,7 @@ mod tests {
         if fs::metadata(&path).unwrap().created().is_err() {
             return; // The file system has no birth times: the identity has a modification time.
         }
-        let before = Stat::follow(&path).unwrap();
+        let before = Stat::of_path(&path).unwrap();
         let earlier = TimeSpec::new(1_000_000_000, 0);
         utimensat(
             AT_FDCWD,
@@ -179,6 +179,6 @@ mod tests {
             UtimensatFlags::FollowSymlink,
         )
         .unwrap();
-        assert_eq!(Stat::follow(&path).unwrap(), before);
+        assert_eq!(Stat::of_path(&path).unwrap(), before);
     }
 }

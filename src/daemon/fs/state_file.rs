@@ -56,7 +56,7 @@ impl StateFile {
     /// state file can be written. Resolves the symbolic links in its path.
     pub(crate) fn check(&mut self) -> Result<(), SetupError> {
         let file = escape::path(&self.path).to_string();
-        let written = match permissions::trusted_file(&self.path) {
+        let written = match permissions::resolve_trusted_file(&self.path) {
             Ok(place) => {
                 self.path = place;
                 self.check_writable()

@@ -56,17 +56,17 @@ pub(crate) fn spawn_program(
         .current_dir("/")
         .process_group(0);
     // SAFETY: between fork and exec only async-signal-safe functions may be called, because the
-    // process may have several threads. `prepare` calls pthread_sigmask and getppid, which
-    // signal-safety(7) lists, and prctl(2) and setrlimit(2), which are plain system calls; it
-    // neither allocates nor locks.
-    unsafe { command.pre_exec(move || prepare(parent).map_err(io::Error::from)) };
+    // process may have several threads. `reset_inherited_settings` calls pthread_sigmask and
+    // getppid, which signal-safety(7) lists, and prctl(2) and setrlimit(2), which are plain system
+    // calls; it neither allocates nor locks.
+    unsafe { command.pre_exec(move || reset_inherited_settings(parent).map_err(io::Error::from)) };
     command.spawn()
 }
 
 /// Restores the settings that the daemon has changed for itself and that a program would inherit:
 /// the signal mask, the timer slack and the limit on descriptors. If `parent` is given, the kernel
 /// kills the program when the parent ends.
-fn prepare(parent: Option<Pid>) -> Result<(), Errno> {
+fn reset_inherited_settings(parent: Option<Pid>) -> Result<(), Errno> {
     parent.map_or(Ok(()), die_with)?;
     SigSet::empty().thread_set_mask()?;
     // If this fails, the daemon could not reduce its slack either.

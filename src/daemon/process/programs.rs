@@ -70,13 +70,13 @@ impl Programs {
     }
 
     /// Returns the program that is started next.
-    pub(crate) fn next(&self) -> Option<(EffectId, &Path)> {
+    pub(crate) fn peek_next(&self) -> Option<(EffectId, &Path)> {
         let next = self.waiting.front();
         next.map(|(id, program)| (*id, &*program.path))
     }
 
     /// Removes the program that would be started next.
-    pub(crate) fn skip(&mut self) {
+    pub(crate) fn remove_next(&mut self) {
         self.waiting.pop_front();
     }
 

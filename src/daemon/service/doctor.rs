@@ -108,7 +108,7 @@ struct Doctor {
 
 impl Doctor {
     /// Adds a finding with the first [`MAX_SHOWN`] of the paths, and the number of all.
-    fn add(
+    fn add_finding(
         &mut self,
         level: Level,
         check: &'static str,
@@ -139,12 +139,12 @@ impl Doctor {
         };
         if let Some(problem) = problem {
             let remedy = problem.remedy();
-            self.add(Level::Problem, check, &[dir], problem.to_string(), remedy);
+            self.add_finding(Level::Problem, check, &[dir], problem.to_string(), remedy);
             return Ok(0);
         }
         if is_missing {
             let message = "does not exist; the daemon creates it";
-            self.add(Level::Note, check, &[dir], message, "");
+            self.add_finding(Level::Note, check, &[dir], message, "");
             return Ok(0);
         }
         let options = probe::Options {
@@ -155,24 +155,24 @@ impl Doctor {
         let report = match probe(&options, &mut |_, _| {}) {
             Err(SetupError::Directory { dir, problem }) => {
                 let remedy = problem.remedy();
-                self.add(Level::Problem, check, &[&dir], problem.to_string(), remedy);
+                self.add_finding(Level::Problem, check, &[&dir], problem.to_string(), remedy);
                 return Ok(0);
             }
             report => report?,
         };
         let before = self.findings.len();
-        if let Err(problem) = permissions::trusted_file(&dir.join("any")) {
+        if let Err(problem) = permissions::resolve_trusted_file(&dir.join("any")) {
             let message = format!("other users can put sockets here: {problem}");
-            self.add(Level::Warning, check, &[dir], message, problem.remedy());
+            self.add_finding(Level::Warning, check, &[dir], message, problem.remedy());
         }
         for trouble in &report.problems {
             if let Report::Trouble { dir, problem } = trouble {
                 let remedy = problem.remedy();
-                self.add(Level::Warning, check, &[dir], problem.to_string(), remedy);
+                self.add_finding(Level::Warning, check, &[dir], problem.to_string(), remedy);
             }
         }
         if self.findings.len() == before {
-            self.add(Level::Ok, check, &[dir], "can be used", "");
+            self.add_finding(Level::Ok, check, &[dir], "can be used", "");
         }
         self.assess_sockets(&report);
         self.assess_access(&report);
@@ -193,7 +193,7 @@ impl Doctor {
         let closed: Vec<&Path> = sockets.filter(is_closed).collect();
         if !closed.is_empty() {
             let message = "an ordinary user could not connect; plugind as root can";
-            self.add(Level::Note, "sockets", &closed, message, "");
+            self.add_finding(Level::Note, "sockets", &closed, message, "");
         }
     }
 
@@ -211,7 +211,7 @@ impl Doctor {
         for (path, probed) in &report.sockets {
             let steps = probed.steps.iter();
             for step in steps.filter(|step| step.reason == "Untrusted") {
-                self.add(Level::Note, "trust", &[path], &*step.message, "");
+                self.add_finding(Level::Note, "trust", &[path], &*step.message, "");
             }
         }
         found.sort_unstable();
@@ -223,7 +223,7 @@ impl Doctor {
                 Outcome::WouldRegister => Level::Ok,
                 _ => Level::Warning,
             };
-            self.add(level, "sockets", &paths, what, advice);
+            self.add_finding(level, "sockets", &paths, what, advice);
         }
     }
 
@@ -240,7 +240,7 @@ impl Doctor {
             if listed.is_ok_and(|listed| listed.entries.iter().any(is_socket)) {
                 let message = "contains sockets, and the named directories contain none";
                 let remedy = format!("use --root-dir {}", escape::path(root));
-                self.add(Level::Warning, "root-dir", &[&dir], message, remedy);
+                self.add_finding(Level::Warning, "root-dir", &[&dir], message, remedy);
             }
         }
     }
@@ -260,7 +260,7 @@ impl Doctor {
                 (Level::Note, "registers plugins in this root", "")
             };
             let message = format!("a kubelet {message}: process={process}");
-            self.add(level, "kubelet", &[&root], message, remedy);
+            self.add_finding(level, "kubelet", &[&root], message, remedy);
         }
     }
 
@@ -283,7 +283,7 @@ impl Doctor {
                 (level, error.to_string(), remedy)
             }
         };
-        self.add(level, "daemon", &[&socket], message, remedy);
+        self.add_finding(level, "daemon", &[&socket], message, remedy);
     }
 
     /// Compares the hard limit of descriptors, to which a daemon raises its limit, with the number
@@ -298,7 +298,7 @@ impl Doctor {
             (Level::Ok, "")
         };
         let message = format!("a daemon may need {needed}: hard_limit={limit}");
-        self.add(level, "descriptors", &[], message, remedy);
+        self.add_finding(level, "descriptors", &[], message, remedy);
     }
 
     /// Returns the device and the inode of a directory, or the reason why it cannot be used.

@@ -37,12 +37,13 @@ pub(crate) fn resolve_programs(
                 "cannot watch programs of --exec: {error}; Linux 5.3 or later is required"
             ))
         })?;
-        *program = permissions::trusted_program(program, !is_strict).map_err(|problem| {
-            let (program, remedy) = (escape::path(program), problem.remedy());
-            SetupError::Unusable(format!(
-                "cannot use the program {program}: {problem}; {remedy}"
-            ))
-        })?;
+        *program =
+            permissions::resolve_trusted_program(program, !is_strict).map_err(|problem| {
+                let (program, remedy) = (escape::path(program), problem.remedy());
+                SetupError::Unusable(format!(
+                    "cannot use the program {program}: {problem}; {remedy}"
+                ))
+            })?;
     }
     Ok(())
 }

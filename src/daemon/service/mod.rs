@@ -25,4 +25,4 @@ pub mod simulate;
 
 pub use self::handlers::handlers;
 #[cfg(feature = "cli")]
-pub use self::run::{Daemon, Load, missing};
+pub use self::run::{Daemon, Load, path_problems};

@@ -48,7 +48,7 @@ impl Daemon {
             return;
         }
         self.service.notify_reloading(self.plugins.now());
-        let outcome = self.read_again();
+        let outcome = self.reload_config();
         match outcome {
             Ok(Difference {
                 changed,
@@ -80,7 +80,7 @@ impl Daemon {
 
     /// Reads the configuration again and applies it. Returns what has changed, or the problems
     /// because of which nothing has.
-    fn read_again(&mut self) -> Result<Difference, Vec<String>> {
+    fn reload_config(&mut self) -> Result<Difference, Vec<String>> {
         let Some(load) = &self.load else {
             return Ok(Difference::default());
         };
@@ -146,7 +146,7 @@ impl Daemon {
             mem::swap(before, after);
         }
         let mut needs_restart = (self.needs_restart)(&self.config, new);
-        let narrowed = sandbox.and_then(|it| it.narrow(&config.trust));
+        let narrowed = sandbox.and_then(|it| it.drop_unneeded_capabilities(&config.trust));
         let unchanged = reverted.into_iter().flatten().chain(narrowed);
         needs_restart.extend(unchanged.map(str::to_owned));
         Ok(Difference {

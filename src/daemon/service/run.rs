@@ -227,7 +227,7 @@ fn log_ready(config: &DaemonConfig, plugins: &PluginManager) {
 
 /// Returns a line for each program that a configuration names and that cannot be used or trusted,
 /// and for a state file whose directory does not exist and is not created at the start.
-pub fn missing(config: &DaemonConfig) -> Vec<String> {
+pub fn path_problems(config: &DaemonConfig) -> Vec<String> {
     let mut problems = Vec::new();
     for exec in &config.handlers.exec {
         let mut alone = HandlerConfig::default();

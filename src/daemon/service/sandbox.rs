@@ -57,7 +57,10 @@ pub(super) fn enter(
         return (None, "off, because programs would inherit it".to_owned());
     }
     permissions::preload_accounts();
-    let roots = plugins.directories().iter().flat_map(|dir| above(dir, 2));
+    let roots = plugins
+        .directories()
+        .iter()
+        .flat_map(|dir| ancestor_dirs(dir, 2));
     let roots: Vec<PathBuf> = roots.collect();
     let had = capabilities(None).map_or(CapabilitySet::empty(), |it| it.permitted);
     drop_capabilities(&manager.trust);
@@ -81,7 +84,7 @@ impl Sandbox {
         let is_allowed = |dir: &PathBuf| {
             let roots = self.roots.as_deref().unwrap_or(&[]);
             let is_below = |dir: PathBuf| roots.iter().any(|root| dir.starts_with(root));
-            self.roots.is_none() || above(dir, 1).into_iter().all(is_below)
+            self.roots.is_none() || ancestor_dirs(dir, 1).into_iter().all(is_below)
         };
         let (manager, handlers) = (&mut new.manager, &mut new.handlers);
         if !manager.plugins_dirs.iter().all(is_allowed) {
@@ -97,7 +100,7 @@ impl Sandbox {
 
     /// Drops the capabilities that `trust` does not need. If `trust` needs one that was dropped
     /// before, returns the key of the setting.
-    pub(super) fn narrow(&self, trust: &Trust) -> Option<&'static str> {
+    pub(super) fn drop_unneeded_capabilities(&self, trust: &Trust) -> Option<&'static str> {
         drop_capabilities(trust);
         let left = capabilities(None).map_or(self.had, |it| it.permitted);
         let is_missing = !left.contains(self.had & needed_capabilities(trust));
@@ -113,7 +116,7 @@ impl Sandbox {
 /// Returns the directory `levels` levels above `dir`, where only directories that exist count. If
 /// that is `/`, returns a lower one above `dir` instead, if there is one. The first result is for
 /// the path as given, the second for the path with symbolic links resolved.
-fn above(dir: &Path, levels: usize) -> [PathBuf; 2] {
+fn ancestor_dirs(dir: &Path, levels: usize) -> [PathBuf; 2] {
     let real = fs::canonicalize(dir).unwrap_or_else(|_| dir.to_owned());
     [dir, &real].map(|dir| {
         let mut above = dir.ancestors().skip(1).filter(|it| it.exists());
@@ -139,8 +142,8 @@ fn rules(
     rules.extend(roots.iter().map(|dir| (dir.clone(), ReadDir | MakeDir)));
     if let Some(dir) = &manager.device_plugins_dir {
         let made = ReadDir | MakeDir | MakeSock;
-        rules.extend(above(dir, 2).map(|dir| (dir, made)));
-        rules.extend(above(dir, 1).map(|dir| (dir, RemoveFile.into())));
+        rules.extend(ancestor_dirs(dir, 2).map(|dir| (dir, made)));
+        rules.extend(ancestor_dirs(dir, 1).map(|dir| (dir, RemoveFile.into())));
     }
     let run_dir = manager.run_dir.clone();
     rules.extend(run_dir.map(|dir| (dir, written | MakeDir | MakeSym | RemoveDir)));

@@ -19,7 +19,7 @@ use crate::proto::v1beta1::{
 pub(super) struct Allocation(pub(super) ContainerAllocateResponse);
 
 /// Returns the encoded request to allocate these devices to one container.
-pub(super) fn request(devices_ids: Vec<String>) -> Vec<u8> {
+pub(super) fn encode_request(devices_ids: Vec<String>) -> Vec<u8> {
     let container_requests = vec![ContainerAllocateRequest { devices_ids }];
     AllocateRequest { container_requests }.encode_to_vec()
 }

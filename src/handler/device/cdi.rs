@@ -136,7 +136,7 @@ impl Published {
             let call = context.call(Call {
                 endpoint: plugin.endpoint.clone(),
                 method: device_plugin::ALLOCATE,
-                request: allocation::request(vec![device.id.to_string()]),
+                request: allocation::encode_request(vec![device.id.to_string()]),
                 timeout: ALLOCATE_TIMEOUT,
                 wait_for_ready: false,
             });

@@ -133,7 +133,7 @@ impl Leases {
 
     /// Removes a client that has gone, which frees its devices. Returns whether the client was
     /// known: then wake the handler, which cancels the client's call and grants the devices.
-    pub(crate) fn end(&self, id: u64) -> bool {
+    pub(crate) fn remove_client(&self, id: u64) -> bool {
         let Table {
             leases,
             abandoned,
@@ -301,7 +301,7 @@ impl Lease {
         self.call = next.map(|(part, method)| {
             let devices_ids = part.ids().map(str::to_owned).collect();
             let request = match method {
-                device_plugin::ALLOCATE => allocation::request(devices_ids),
+                device_plugin::ALLOCATE => allocation::encode_request(devices_ids),
                 device_plugin::PRE_START_CONTAINER => {
                     PreStartContainerRequest { devices_ids }.encode_to_vec()
                 }

@@ -83,12 +83,12 @@ enum Client {
         is_announced: bool,
     },
     /// Waits for the next list of devices.
-    Listing(Box<Listing>),
+    Listing(Box<ListedPlugin>),
 }
 
 /// The state of a plugin whose devices are listed.
 #[derive(Debug)]
-struct Listing {
+struct ListedPlugin {
     plugin: Arc<Plugin>,
     store: Store<DevicePlugin>,
     /// Whether the plugin has announced itself, and so has to do that again when the stream ends.
@@ -187,7 +187,7 @@ impl DeviceHandler {
         };
         let answer = read_options(plugin, result);
         let answer = answer.map(|options| {
-            let mut listing = Listing::open(plugin, options, &self.plugins, context);
+            let mut listing = ListedPlugin::open(plugin, options, &self.plugins, context);
             listing.is_announced = is_announced;
             *client = Client::Listing(Box::new(listing));
         });
@@ -268,7 +268,7 @@ impl PluginHandler for DeviceHandler {
     }
 }
 
-impl Listing {
+impl ListedPlugin {
     /// Starts using a plugin: adds it to the store and opens the stream that lists its devices.
     fn open(
         plugin: &Arc<Plugin>,

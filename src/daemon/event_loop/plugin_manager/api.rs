@@ -68,7 +68,7 @@ impl PluginManager {
 
     /// Returns whether `/readyz` would report that the plugin manager is ready.
     pub(crate) fn is_ready(&mut self, now: Time) -> bool {
-        self.readiness.advance(&self.watch, now);
+        self.readiness.record_first_scan(&self.watch, now);
         let problems = self.readiness.problems(&self.manager, &self.watch, now);
         problems.is_empty()
     }
@@ -76,14 +76,14 @@ impl PluginManager {
     /// Accepts clients of the API, reads their requests and writes the responses, as far as the
     /// limits of one turn allow.
     pub(super) fn serve_api(&mut self, now: Time) {
-        self.readiness.advance(&self.watch, now);
+        self.readiness.record_first_scan(&self.watch, now);
         if !self.api.is_served() {
             return;
         }
         if let Some(rescanned) = self.watch.take_rescanned() {
             self.api.finish_rescan(rescanned, now);
         }
-        for _ in 0..self.api.read(self.poll.registry(), now) {
+        for _ in 0..self.api.read_requests(self.poll.registry(), now) {
             self.counters.limit_hit(CLIENTS);
         }
         // One change per turn, because a change may examine all sockets.
@@ -95,7 +95,7 @@ impl PluginManager {
         if work_at.is_some_and(|at| at <= now) {
             self.render(now);
         }
-        self.api.write(now);
+        self.api.write_responses(now);
         if std::mem::take(&mut self.api.has_freed) {
             self.wake_device_handler(now);
         }

@@ -74,7 +74,7 @@ impl PluginManager {
     /// Hands the socket at a path to the manager, as if it had been found in a watched directory.
     /// Returns whether the file is a socket.
     pub(crate) fn find_socket(&mut self, path: &Arc<Path>) -> io::Result<bool> {
-        let found = Stat::follow(path)?;
+        let found = Stat::of_path(path)?;
         if found.is_socket() {
             let above = path.parent().map(Path::to_owned);
             self.mounts.set_roots(above.as_slice());

@@ -41,7 +41,7 @@ impl PluginManager {
         };
         let device_plugins = self.device_plugins.as_ref();
         let device_plugins_dir = device_plugins.map(|it| &**it.dir());
-        registrations::check_apart(device_plugins_dir, &dir)?;
+        registrations::reject_overlap(device_plugins_dir, &dir)?;
         if let Some(locks) = &mut self.locks {
             locks.add(&dir)?;
         }

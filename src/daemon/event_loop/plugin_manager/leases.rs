@@ -16,7 +16,7 @@ impl PluginManager {
             if self.wake_device_handler(now) {
                 return;
             }
-            leases.end(client.0);
+            leases.remove_client(client.0);
         }
         let why = "the plugin manager has no devices to grant";
         let refused = Response::error(Status::NOT_FOUND, why);

@@ -15,10 +15,10 @@ impl PluginManager {
     /// that is saved already, and is repeated after a restart. In strict mode, a program that
     /// other users can change is not started.
     pub(super) fn advance_programs(&mut self, now: Time) {
-        while let Some((next, path)) = self.programs.next() {
+        while let Some((next, path)) = self.programs.peek_next() {
             let problem = match self.trust.mode {
                 TrustMode::Warn => None,
-                TrustMode::Strict => permissions::trusted_program(path, false).err(),
+                TrustMode::Strict => permissions::resolve_trusted_program(path, false).err(),
             };
             let file = self.state_file.as_mut();
             let saved = file.map_or(Ok(()), |file| file.save(&self.manager, now));
@@ -27,7 +27,7 @@ impl PluginManager {
                 (None, Err(reason)) if self.manager.is_add(next) => reason,
                 _ => break,
             };
-            self.programs.skip();
+            self.programs.remove_next();
             let end = ProgramEnd::NotStarted(reason);
             self.report_program_end(next, ProgramOutcome::silent(end), now);
         }

@@ -55,7 +55,7 @@ pub(super) fn resolve_dir(
 
 /// Fails if a plugins directory that is to be added overlaps with the directory in which device
 /// plugins register.
-pub(super) fn check_apart(dir: Option<&Path>, added: &Path) -> Result<(), SetupError> {
+pub(super) fn reject_overlap(dir: Option<&Path>, added: &Path) -> Result<(), SetupError> {
     match dir.filter(|dir| roots::overlap(dir, added)) {
         Some(dir) => Err(SetupError::DevicePlugins {
             dir: dir.to_owned(),

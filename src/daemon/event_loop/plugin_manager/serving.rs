@@ -17,8 +17,8 @@ impl PluginManager {
         }
         let until = (now + SERVE_TIME).max(self.clock.now() + LEAST_SERVE_TIME);
         while let Some(conn) = self.connections.next_ready() {
-            self.write(conn, now);
-            self.read(conn, now);
+            self.write_connection(conn, now);
+            self.read_connection(conn, now);
             if self.connections.is_any_ready() && self.clock.now() >= until {
                 return;
             }
@@ -26,7 +26,7 @@ impl PluginManager {
     }
 
     /// Writes once. If output is left, the core emits another `Transmit`.
-    pub(super) fn write(&mut self, conn: ConnectionId, now: Time) {
+    pub(super) fn write_connection(&mut self, conn: ConnectionId, now: Time) {
         let Some(connection) = self.connections.get_mut(conn) else {
             return;
         };
@@ -44,8 +44,8 @@ impl PluginManager {
             Transfer::Nothing => {}
             Transfer::WouldBlock => {
                 let registry = self.poll.registry();
-                if let Err(error) = self.connections.await_room(conn, registry) {
-                    self.close(conn, Some(&error), now);
+                if let Err(error) = self.connections.request_writable(conn, registry) {
+                    self.close_connection(conn, Some(&error), now);
                 }
             }
             Transfer::Closed(error) => {
@@ -57,7 +57,7 @@ impl PluginManager {
 
     /// Reads one piece. A connection that may have more to read is served again after the others.
     /// Messages left over from an earlier read are handled first.
-    fn read(&mut self, conn: ConnectionId, now: Time) {
+    fn read_connection(&mut self, conn: ConnectionId, now: Time) {
         if self.connections.take_has_messages(conn) {
             self.manager.handle_io(conn, now);
             self.drain_manager(now);
@@ -81,12 +81,12 @@ impl PluginManager {
                 }
                 Transfer::Nothing => return, // The core has to write, or to handle messages, first.
                 Transfer::WouldBlock => {}
-                Transfer::Closed(error) => return self.close(conn, error.as_ref(), now),
+                Transfer::Closed(error) => return self.close_connection(conn, error.as_ref(), now),
             }
         }
     }
 
-    fn close(&mut self, conn: ConnectionId, error: Option<&io::Error>, now: Time) {
+    fn close_connection(&mut self, conn: ConnectionId, error: Option<&io::Error>, now: Time) {
         log::trace!("{conn}: closed: {}", cause(error));
         self.connections.remove(conn);
         self.manager

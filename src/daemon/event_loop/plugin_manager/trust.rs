@@ -63,7 +63,7 @@ impl PluginManager {
         let found = found.filter_map(|(dir, above)| {
             // A file system that may not answer is not entered.
             open_path(dir, OFlag::empty(), &self.mounts).ok()?;
-            let problem = permissions::trusted_directory(dir, !is_strict).err();
+            let problem = permissions::resolve_trusted_directory(dir, !is_strict).err();
             let problem = problem.filter(|it| !matches!(it, ProgramProblem::NotFound(_)))?;
             let text = format!("{problem}; {}", problem.remedy());
             Some((above.to_owned(), Distrust::Directory(text.into())))

@@ -130,12 +130,12 @@ fn capabilities_are_dropped_that_are_not_needed() {
 
 #[test]
 fn a_directory_above_may_be_replaced() {
-    let above = |dir: &str, levels| above(Path::new(dir), levels)[0].clone();
-    assert_eq!(above("/usr/lib/none/registry", 2), Path::new("/usr"));
-    assert_eq!(above("/usr/lib/none", 2), Path::new("/usr"));
-    assert_eq!(above("/usr/lib/none", 1), Path::new("/usr/lib"));
-    assert_eq!(above("/usr/none", 2), Path::new("/usr"));
-    assert_eq!(above("/none", 2), Path::new("/"));
+    let ancestor = |dir: &str, levels| ancestor_dirs(Path::new(dir), levels)[0].clone();
+    assert_eq!(ancestor("/usr/lib/none/registry", 2), Path::new("/usr"));
+    assert_eq!(ancestor("/usr/lib/none", 2), Path::new("/usr"));
+    assert_eq!(ancestor("/usr/lib/none", 1), Path::new("/usr/lib"));
+    assert_eq!(ancestor("/usr/none", 2), Path::new("/usr"));
+    assert_eq!(ancestor("/none", 2), Path::new("/"));
 }
 
 /// A program that prints nothing with `-i`.

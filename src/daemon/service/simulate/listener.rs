@@ -39,7 +39,7 @@ impl Listener {
     }
 
     /// Leaves the file behind, as a process that is killed does.
-    pub(super) fn leave(self) {
+    pub(super) fn keep_socket_file(self) {
         mem::forget(self.file);
     }
 
@@ -66,7 +66,7 @@ mod tests {
     fn a_socket_that_was_left_behind_is_replaced() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("a-reg.sock");
-        open(&path).unwrap().leave();
+        open(&path).unwrap().keep_socket_file();
         let listener = open(&path).unwrap();
         let error = open(&path).unwrap_err();
         assert!(error.ends_with(" listens on it"), "{error}");

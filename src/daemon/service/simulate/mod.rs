@@ -116,7 +116,9 @@ impl Simulation {
                     Output::Report(text) => report(&text),
                     Output::Crash => {
                         report(&"crashing, as requested by --crash-after");
-                        self.listeners.into_iter().for_each(Listener::leave);
+                        self.listeners
+                            .into_iter()
+                            .for_each(Listener::keep_socket_file);
                         return Ok(Ending::Crashed);
                     }
                     Output::Dial => self.dial()?,
@@ -296,7 +298,7 @@ impl Simulation {
         };
         let listeners = mem::take(&mut self.listeners).into_iter();
         let left = if self.is_stale {
-            listeners.for_each(Listener::leave);
+            listeners.for_each(Listener::keep_socket_file);
             "left behind"
         } else {
             listeners.for_each(drop);

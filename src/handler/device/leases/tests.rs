@@ -178,15 +178,15 @@ fn devices_of_one_numa_node_are_allocated_together() {
         assert_eq!(node.answer_allocate(), expected);
         assert_eq!(node.outcomes(), [(id, Ok(()))]);
     }
-    node.leases.end(1);
-    node.leases.end(2);
+    node.leases.remove_client(1);
+    node.leases.remove_client(2);
     node.request(3, &[(A, 4)], &[], false);
     assert_eq!(
         node.answer_allocate(),
         ["b", "d", "e", "a"],
         "the larger node is first"
     );
-    node.leases.end(3);
+    node.leases.remove_client(3);
     node.request(4, &[(A, 2)], &["e"], false);
     assert_eq!(node.answer_allocate()[0], "e", "it is required");
 }
@@ -197,7 +197,7 @@ fn the_call_of_a_client_that_has_gone_is_cancelled() {
     node.list_devices(A, PLAIN, &[("a", 0)]);
     node.request(1, &[(A, 1)], &[], false);
     let (call, ..) = node.next_call();
-    assert!(node.leases.end(1));
+    assert!(node.leases.remove_client(1));
     node.advance();
     let is_cancel = |it: &Effect| matches!(it, Effect::Cancel { id } if *id == call);
     assert!(node.effects.iter().any(is_cancel));
@@ -275,7 +275,7 @@ fn a_client_gets_devices_of_all_its_resources_or_of_none() {
         (vec![("a".into(), 1)], vec![("b".into(), 1)])
     );
 
-    node.leases.end(1);
+    node.leases.remove_client(1);
     node.request(2, &[(A, 1), (B, 2)], &[], false);
     let busy = "a.example/b: wanted=2 free=1 healthy=1".to_owned();
     assert_eq!(node.outcomes(), [(2, Err(Refusal::Busy(busy)))]);
@@ -347,11 +347,11 @@ fn clients_wait_in_the_order_of_arrival_until_their_time_is_up() {
     assert_eq!(node.outcomes(), [(2, busy(2, ""))]);
     assert_eq!(node.answer_allocate(), ["b"]);
     assert_eq!(node.outcomes(), [(3, Ok(()))]);
-    assert!(node.leases.end(1) && !node.leases.end(1));
+    assert!(node.leases.remove_client(1) && !node.leases.remove_client(1));
     for id in 5..9 {
         node.request(id, &[(A, 3)], &[], true);
         assert_eq!(node.count_timers(), 1);
-        node.leases.end(id);
+        node.leases.remove_client(id);
         node.advance();
         assert_eq!(
             node.count_timers(),
