@@ -5,7 +5,7 @@
 
 use smallvec::SmallVec;
 
-use super::client_call::{ClientCall, Outcome, Shape};
+use super::client_call::{CallType, ClientCall, Outcome};
 use super::error::CallError;
 use super::event::{CallId, Event};
 use crate::budget::{Budget, Reserved, spilled};
@@ -63,7 +63,7 @@ impl Client {
     /// Counts the connection's memory against `budget`. If that memory grows and the budget has no
     /// room for it, all calls of this client end with [`CallError::OverBudget`].
     #[must_use]
-    pub fn within(self, budget: &Budget) -> Self {
+    pub fn with_budget(self, budget: &Budget) -> Self {
         let reserved = Some(budget.reserve());
         Self { reserved, ..self }
     }
@@ -82,7 +82,7 @@ impl Client {
         now: Time,
     ) -> CallId {
         let deadline = Some(deadline);
-        self.start_call(Shape::Unary, path, message, max_reply, deadline, now)
+        self.start_call(CallType::Unary, path, message, max_reply, deadline, now)
     }
 
     /// Starts a server-streaming call: sends one message, and accepts any number of messages of at
@@ -99,14 +99,14 @@ impl Client {
         deadline: Option<Time>,
         now: Time,
     ) -> CallId {
-        let shape = Shape::ServerStreaming;
-        self.start_call(shape, path, message, max_message, deadline, now)
+        let call_type = CallType::ServerStreaming;
+        self.start_call(call_type, path, message, max_message, deadline, now)
     }
 
     /// Starts a call. If that is not possible, queues the event for its end.
     fn start_call(
         &mut self,
-        shape: Shape,
+        call_type: CallType,
         path: &str,
         message: &[u8],
         max_message: usize,
@@ -115,7 +115,7 @@ impl Client {
     ) -> CallId {
         let id = self.next;
         self.next = id.next();
-        let call = ClientCall::new(id, shape, path, message, max_message, deadline, now);
+        let call = ClientCall::new(id, call_type, path, message, max_message, deadline, now);
         if self.calls.len() >= config::MAX_CALLS {
             self.emit_end(&call, Err(CallError::TooManyCalls));
         } else if call.deadline.is_some_and(|deadline| deadline <= now) {
@@ -149,7 +149,7 @@ impl Client {
 
     /// Returns the next event, or `None` until more is received or written, or time passes.
     pub fn poll_event(&mut self, now: Time) -> Option<Event> {
-        while self.events.is_empty() && (self.read_message(now) || self.receive(now)) {}
+        while self.events.is_empty() && (self.read_message(now) || self.process_event(now)) {}
         self.start_deadlines(now);
         self.send(now);
         self.enforce_budget(now);
@@ -238,7 +238,7 @@ impl Client {
     }
 
     /// Processes one event of the connection; returns whether there was one.
-    fn receive(&mut self, now: Time) -> bool {
+    fn process_event(&mut self, now: Time) -> bool {
         let Some(event) = self.http2.poll_event(now) else {
             return false;
         };
@@ -386,12 +386,12 @@ impl Client {
 
     /// Queues the event for the end of a call.
     fn emit_end(&mut self, call: &ClientCall, result: Outcome) {
-        self.events.push(match call.shape {
-            Shape::Unary => Event::Finished {
+        self.events.push(match call.call_type {
+            CallType::Unary => Event::Finished {
                 call: call.id,
                 result,
             },
-            Shape::ServerStreaming => Event::Closed {
+            CallType::ServerStreaming => Event::Closed {
                 call: call.id,
                 result: result.map(|_| ()),
             },

@@ -34,7 +34,7 @@ pub(super) type Outcome = Result<Vec<u8>, CallError>;
 
 /// The type of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Shape {
+pub(super) enum CallType {
     /// The response is one message.
     Unary,
     /// The response is any number of messages.
@@ -47,7 +47,7 @@ pub(super) struct ClientCall {
     /// The identifier of the call.
     pub(super) id: CallId,
     /// The type of the call.
-    pub(super) shape: Shape,
+    pub(super) call_type: CallType,
     /// The time by which the call must have ended, if it is limited.
     pub(super) deadline: Option<Time>,
     /// The time from the start of the call to its deadline, if it has one.
@@ -75,7 +75,7 @@ impl ClientCall {
     /// Returns a call that is not yet on the wire.
     pub(super) fn new(
         id: CallId,
-        shape: Shape,
+        call_type: CallType,
         path: &str,
         message: &[u8],
         max_message: usize,
@@ -84,10 +84,10 @@ impl ClientCall {
     ) -> Self {
         Self {
             id,
-            shape,
+            call_type,
             deadline,
             timeout: deadline.map(|deadline| deadline.saturating_since(now)),
-            request: message::encode_after(path, message),
+            request: message::encode_with_path(path, message),
             path_len: path.len(),
             sent: path.len(),
             is_retry: false,
@@ -198,12 +198,12 @@ impl ClientCall {
         &mut self,
         data: &mut &[u8],
     ) -> Result<Option<Vec<u8>>, CallError> {
-        match (self.assembler.receive(data)?, self.shape) {
-            (message, Shape::ServerStreaming) | (message @ None, _) => Ok(message),
+        match (self.assembler.receive(data)?, self.call_type) {
+            (message, CallType::ServerStreaming) | (message @ None, _) => Ok(message),
             (Some(_), _) if self.reply.is_some() => {
                 Err(CallError::Protocol(ProtocolError::SecondMessage))
             }
-            (message, Shape::Unary) => {
+            (message, CallType::Unary) => {
                 self.reply = message;
                 Ok(None)
             }
@@ -229,9 +229,9 @@ impl ClientCall {
         if self.assembler.is_inside_message() {
             return Err(CallError::Protocol(ProtocolError::CutMessage));
         }
-        match self.shape {
-            Shape::ServerStreaming => Ok(Vec::new()),
-            Shape::Unary => {
+        match self.call_type {
+            CallType::ServerStreaming => Ok(Vec::new()),
+            CallType::Unary => {
                 let reply = self.reply.take();
                 reply.ok_or(CallError::Protocol(ProtocolError::NoMessage))
             }

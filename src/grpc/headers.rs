@@ -11,13 +11,13 @@ use crate::http2::{Encoded, Encoder, Fields};
 /// request without `:authority`. C-core refuses a `:scheme` of `unix`.
 pub(super) fn write_request(path: &[u8], timeout: Option<&Timeout>, block: &mut Encoder<'_>) {
     block
-        .encoded(&METHOD_AND_SCHEME)
+        .push_encoded(&METHOD_AND_SCHEME)
         .field(":path", path)
-        .encoded(&AUTHORITY);
+        .push_encoded(&AUTHORITY);
     if let Some(timeout) = timeout {
         block.field("grpc-timeout", timeout.as_bytes());
     }
-    block.encoded(&REGULAR);
+    block.push_encoded(&REGULAR);
 }
 
 /// Checks that the headers of a response are those of gRPC.

@@ -13,7 +13,7 @@ const PREFIX: usize = 5;
 
 /// Encodes a message, uncompressed, with its prefix, and puts `path` in front, so that a call needs
 /// only one buffer.
-pub(super) fn encode_after(path: &str, message: &[u8]) -> Vec<u8> {
+pub(super) fn encode_with_path(path: &str, message: &[u8]) -> Vec<u8> {
     let mut octets = Vec::with_capacity(path.len() + PREFIX + message.len());
     octets.extend_from_slice(path.as_bytes());
     encode(message, &mut octets);
@@ -149,7 +149,7 @@ mod tests {
     use super::*;
 
     fn encode(message: &[u8]) -> Vec<u8> {
-        encode_after("", message)
+        encode_with_path("", message)
     }
 
     /// Reassembles all messages in `pieces`, with a limit of ten octets each.

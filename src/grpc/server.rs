@@ -80,7 +80,7 @@ impl Server {
 
     /// Returns the next event, or `None` until more is received or written, or time passes.
     pub fn poll_event(&mut self, now: Time) -> Option<Incoming> {
-        while self.events.is_empty() && self.receive(now) {}
+        while self.events.is_empty() && self.process_event(now) {}
         self.write(now);
         self.events.pop_front()
     }
@@ -126,7 +126,7 @@ impl Server {
     }
 
     /// Processes one event of the connection; returns whether there was one.
-    fn receive(&mut self, now: Time) -> bool {
+    fn process_event(&mut self, now: Time) -> bool {
         let Some(event) = self.http2.poll_event(now) else {
             return false;
         };
@@ -147,10 +147,10 @@ impl Server {
                 self.end_request(stream, end_stream, now);
             }
             Event::Trailers { stream } => self.end_request(stream, true, now),
-            Event::Reset { stream, .. } | Event::Failed { stream, .. } => self.fail(stream),
+            Event::Reset { stream, .. } | Event::Failed { stream, .. } => self.drop_call(stream),
             Event::Closed(error) => {
                 while let Some(call) = self.calls.first() {
-                    self.fail(call.stream);
+                    self.drop_call(call.stream);
                 }
                 self.events.push_back(Incoming::Closed(error));
             }
@@ -178,9 +178,9 @@ impl Server {
 
     /// Drops a call whose stream or connection has ended; queues [`Incoming::Ended`] if the call
     /// was reported and its response is not finished.
-    fn fail(&mut self, stream: StreamId) {
+    fn drop_call(&mut self, stream: StreamId) {
         if let Some(index) = self.position(stream) {
-            if self.calls.remove(index).is_served() {
+            if self.calls.remove(index).is_answering() {
                 self.events.push_back(Incoming::Ended { call: stream });
             }
         }
@@ -208,7 +208,7 @@ impl Server {
             self.has_unsent |= call.has_unsent();
             return false;
         }
-        if call.is_served() {
+        if call.is_answering() {
             let call = call.stream;
             self.events.push_back(Incoming::Ended { call });
         }
@@ -253,7 +253,7 @@ impl Endpoint for Server {
         self.http2.handle_timeout(now);
         for call in &mut self.calls {
             if call.next_deadline().is_some_and(|due| due <= now) {
-                let is_reported = call.is_served();
+                let is_reported = call.is_answering();
                 if call.time_out(now) {
                     self.http2.reset(call.stream, ErrorCode::CANCEL, now);
                 }

@@ -53,7 +53,7 @@ enum State {
     /// The response is finished, and the call waits for room to write the rest of it.
     Ending {
         /// The end of the response.
-        last: Last,
+        end: ResponseEnd,
         /// The time by which the response must be written.
         until: Time,
     },
@@ -61,7 +61,7 @@ enum State {
 
 /// The end of a response.
 #[derive(Debug)]
-enum Last {
+enum ResponseEnd {
     /// A gRPC status.
     Status(Status),
     /// An HTTP status: the request was not gRPC.
@@ -96,13 +96,13 @@ impl ServerCall {
                     until: now + config::REQUEST_TIMEOUT,
                 };
             }
-            Err(last) => call.end(last, now),
+            Err(end) => call.end_response(end, now),
         }
         call
     }
 
     /// Returns whether the owner handles the call and has not finished it.
-    pub(super) fn is_served(&self) -> bool {
+    pub(super) fn is_answering(&self) -> bool {
         matches!(self.state, State::Answering)
     }
 
@@ -190,7 +190,7 @@ impl ServerCall {
 
     /// Queues a message of the response; drops the message if the response is finished.
     pub(super) fn send(&mut self, message: &[u8]) {
-        if self.is_served() {
+        if self.is_answering() {
             self.answer.drain(..self.sent);
             self.sent = 0;
             message::encode(message, &mut self.answer);
@@ -199,13 +199,13 @@ impl ServerCall {
 
     /// Ends the response with a status.
     pub(super) fn finish(&mut self, status: Status, now: Time) {
-        self.end(Last::Status(status), now);
+        self.end_response(ResponseEnd::Status(status), now);
     }
 
-    fn end(&mut self, last: Last, now: Time) {
+    fn end_response(&mut self, end: ResponseEnd, now: Time) {
         if !matches!(self.state, State::Ending { .. }) {
             let until = now + config::ANSWER_TIMEOUT;
-            self.state = State::Ending { last, until };
+            self.state = State::Ending { end, until };
         }
     }
 
@@ -240,10 +240,10 @@ impl ServerCall {
                 }
             }
         }
-        let State::Ending { last, .. } = &self.state else {
+        let State::Ending { end, .. } = &self.state else {
             return Ok(false);
         };
-        send_trailers(last, self.has_begun, stream, http2, now)?;
+        send_trailers(end, self.has_begun, stream, http2, now)?;
         // RFC 9113 §8.1: "a server MAY request that the client abort transmission of a request
         // without error by sending a RST_STREAM with an error code of NO_ERROR after sending a
         // complete response".
@@ -267,17 +267,17 @@ impl ServerCall {
 ///
 /// gRPC: "Response → (Response-Headers *Length-Prefixed-Message Trailers) / Trailers-Only".
 fn send_trailers(
-    last: &Last,
+    response_end: &ResponseEnd,
     has_begun: bool,
     stream: StreamId,
     http2: &mut Connection,
     now: Time,
 ) -> Result<(), HeadersError> {
-    let status = match last {
-        Last::Http(status) => {
+    let status = match response_end {
+        ResponseEnd::Http(status) => {
             return http2.send_headers(stream, &[(":status", *status)], true, now);
         }
-        Last::Status(status) => status,
+        ResponseEnd::Status(status) => status,
     };
     let (code, message) = (status.code.number(), status.encode_message());
     let details = status.encode_details();
@@ -303,18 +303,18 @@ fn check_request(
     fields: &Fields,
     methods: &[&'static str],
     now: Time,
-) -> Result<(&'static str, Option<Time>), Last> {
+) -> Result<(&'static str, Option<Time>), ResponseEnd> {
     if fields.get(b":method") != Some(b"POST") {
-        return Err(Last::Http(b"405"));
+        return Err(ResponseEnd::Http(b"405"));
     }
     if !headers::is_grpc(fields.get(b"content-type").unwrap_or_default()) {
-        return Err(Last::Http(b"415"));
+        return Err(ResponseEnd::Http(b"415"));
     }
     let path = fields.get(b":path").unwrap_or_default();
     let served = methods.iter().find(|served| served.as_bytes() == path);
     let method = served.ok_or_else(|| {
         let words = format!("unknown method {}", String::from_utf8_lossy(path));
-        Last::Status(Status::new(Code::Unimplemented, words))
+        ResponseEnd::Status(Status::new(Code::Unimplemented, words))
     })?;
     let timeout = fields.get(b"grpc-timeout").map(timeout::parse);
     match timeout {
@@ -322,7 +322,7 @@ fn check_request(
         Some(Some(timeout)) => Ok((method, Some(now + timeout))),
         Some(None) => {
             let malformed = Status::new(Code::Internal, "malformed grpc-timeout");
-            Err(Last::Status(malformed))
+            Err(ResponseEnd::Status(malformed))
         }
     }
 }

@@ -116,7 +116,7 @@ mod tests {
             }
             let list_size = block.list_size();
             let mut block = Encoder::begin(&mut copied);
-            block.encoded(&Encoded::new(fields));
+            block.push_encoded(&Encoded::new(fields));
             assert_eq!(block.list_size(), list_size);
             assert_eq!(copied, plain);
         }

@@ -47,7 +47,7 @@ impl<'a> Encoder<'a> {
     }
 
     /// Appends fields that are already encoded.
-    pub fn encoded(&mut self, fields: &Encoded) -> &mut Self {
+    pub fn push_encoded(&mut self, fields: &Encoded) -> &mut Self {
         self.out.extend_from_slice(fields.octets());
         self.list_size += fields.list_size;
         self

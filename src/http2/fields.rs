@@ -45,7 +45,7 @@ impl Fields {
 
     /// Removes all fields, and reserves memory for what a block of `block` octets is likely to
     /// decode to.
-    pub(super) fn begin(&mut self, block: usize) {
+    pub(super) fn reset(&mut self, block: usize) {
         self.octets.clear();
         self.ends.clear();
         let likely = (2 * block).clamp(LIKELY_OCTETS, config::MAX_HEADER_LIST);
@@ -492,7 +492,7 @@ mod tests {
     fn the_memory_of_fields_is_that_of_octets_and_of_many_ends() {
         let mut fields = Fields::default();
         assert_eq!(fields.mem_used(), 0);
-        fields.begin(0);
+        fields.reset(0);
         let end = 2 * size_of::<usize>();
         assert_eq!(fields.mem_used(), LIKELY_OCTETS);
         fields.push(&[b'a'; LIKELY_OCTETS], b"b");
@@ -519,7 +519,7 @@ mod tests {
     fn the_memory_of_a_large_header_list_is_freed() {
         for (value, is_kept) in [(100, true), (20_000, false)] {
             let (mut section, mut fields) = (Section::default(), Fields::default());
-            fields.begin(value);
+            fields.reset(value);
             section.check_field(b"a", &vec![b'v'; value], &mut fields);
             fields.shrink();
             assert_eq!(fields.mem_used() > 0, is_kept, "{value} octets");

@@ -76,7 +76,7 @@ impl Head {
     }
 
     /// Returns whether all the bits of `flag` are set.
-    pub(super) fn has(self, flag: u8) -> bool {
+    pub(super) fn has_flag(self, flag: u8) -> bool {
         self.flags & flag == flag
     }
 
@@ -86,7 +86,7 @@ impl Head {
     }
 
     /// Checks that the frame is on stream 0, the connection.
-    pub(super) fn check_connection(self) -> Result<(), Violation> {
+    pub(super) fn check_stream_zero(self) -> Result<(), Violation> {
         if self.stream == 0 {
             Ok(())
         } else {
@@ -108,7 +108,7 @@ impl Head {
     /// "If the length of the padding is the length of the frame payload or greater, the recipient
     /// MUST treat this as a connection error [...] of type PROTOCOL_ERROR."
     pub(super) fn unpadded(self, payload: &[u8]) -> Result<&[u8], Violation> {
-        if !self.has(flag::PADDED) {
+        if !self.has_flag(flag::PADDED) {
             return Ok(payload);
         }
         let Some((&padding, rest)) = payload.split_first() else {

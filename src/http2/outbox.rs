@@ -28,7 +28,7 @@ pub(super) struct Outbox {
     /// The beginning of the queue: answers are inserted here, ahead of the queued frames.
     queue: usize,
     /// The number of frames not begun that are neither HEADERS nor DATA.
-    answers: u32,
+    control_frames: u32,
     /// The highest stream of whose HEADERS an octet was written. A client opens streams in the
     /// order of their identifiers, so the same is true of all lower ones.
     begun: u32,
@@ -52,7 +52,7 @@ impl Outbox {
             sent: 0,
             next_frame: preface.len(),
             queue: octets.len(),
-            answers: 1,
+            control_frames: 1,
             begun: 0,
             closed: false,
             octets,
@@ -94,13 +94,13 @@ impl Outbox {
         let frame = head.iter().chain(payload).copied();
         self.octets.splice(self.queue..self.queue, frame);
         self.queue += HEAD + payload.len();
-        self.answers += 1;
+        self.control_frames += 1;
         self.check_invariants();
     }
 
     /// Appends a control frame, which counts like an answer.
     pub(super) fn push_control(&mut self, kind: FrameType, stream: u32, payload: &[u8]) {
-        self.answers += 1;
+        self.control_frames += 1;
         self.push(|octets| {
             octets.extend_from_slice(&Head::new(kind, 0, stream, payload.len()).encode());
             octets.extend_from_slice(payload);
@@ -120,7 +120,7 @@ impl Outbox {
     /// Returns whether the peer's next frame may be processed: few answers are unsent, or the
     /// buffer is closed.
     pub(super) fn has_room_to_answer(&self) -> bool {
-        self.answers < config::MAX_UNSENT_ANSWERS || self.closed
+        self.control_frames < config::MAX_UNSENT_ANSWERS || self.closed
     }
 
     /// Returns whether another HEADERS or DATA frame may be queued: few octets are unsent, and the
@@ -139,7 +139,7 @@ impl Outbox {
     pub(super) fn drop_queue(&mut self) {
         self.octets.truncate(self.next_frame);
         self.queue = self.next_frame;
-        self.answers = 0;
+        self.control_frames = 0;
         self.check_invariants();
     }
 
@@ -162,7 +162,7 @@ impl Outbox {
         match head.kind {
             FrameType::DATA => {}
             FrameType::HEADERS => self.begun = self.begun.max(head.stream),
-            _ => self.answers = self.answers.saturating_sub(1),
+            _ => self.control_frames = self.control_frames.saturating_sub(1),
         }
         self.next_frame += HEAD + head.length as usize;
     }
@@ -171,7 +171,7 @@ impl Outbox {
     fn rewind(&mut self) {
         self.octets.clear();
         self.octets.shrink_to(KEPT);
-        (self.sent, self.next_frame, self.queue, self.answers) = (0, 0, 0, 0);
+        (self.sent, self.next_frame, self.queue, self.control_frames) = (0, 0, 0, 0);
     }
 
     /// Moves the unsent octets to the front if they are at most half of the buffer.

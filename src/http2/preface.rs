@@ -46,7 +46,7 @@ fn detect_settings(octets: &[u8], at: usize, ended: bool) -> Detected {
         };
     };
     let head = Head::parse(*head);
-    let is_settings = head.kind == FrameType::SETTINGS && !head.has(flag::ACK);
+    let is_settings = head.kind == FrameType::SETTINGS && !head.has_flag(flag::ACK);
     if is_settings && head.stream == 0 && head.length <= INITIAL_MAX_FRAME_SIZE {
         Ok(Some(at))
     } else {

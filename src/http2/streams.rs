@@ -66,7 +66,7 @@ impl Streams {
     }
 
     /// Records a stream that the peer opened and that is not accepted.
-    pub(super) fn refuse(&mut self, id: StreamId) {
+    pub(super) fn record_refused(&mut self, id: StreamId) {
         debug_assert!(id.get() > self.highest);
         self.highest = id.get();
         self.record_end(id, false);
@@ -87,7 +87,7 @@ impl Streams {
     }
 
     /// Returns the open stream with this identifier.
-    pub(super) fn get(&mut self, id: StreamId) -> Option<&mut Stream> {
+    pub(super) fn get_mut(&mut self, id: StreamId) -> Option<&mut Stream> {
         let index = self.index(id)?;
         self.open.get_mut(index)
     }
@@ -148,7 +148,7 @@ impl Streams {
 
     /// Removes a stream if both sides have ended it.
     pub(super) fn remove_if_closed(&mut self, id: StreamId) {
-        match self.get(id) {
+        match self.get_mut(id) {
             Some(stream) if !stream.can_send && !stream.can_receive => self.end(id, true),
             _ => {}
         }
@@ -234,7 +234,7 @@ mod tests {
         let mut streams = streams();
         streams.remove_above(3);
         assert_eq!(streams.count(), 2);
-        assert!(streams.get(id(3)).is_some() && streams.get(id(5)).is_none());
+        assert!(streams.get_mut(id(3)).is_some() && streams.get_mut(id(5)).is_none());
         assert_eq!(streams.next_id(), Some(id(7)));
     }
 

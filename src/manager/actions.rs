@@ -15,7 +15,7 @@ use super::messages::Output;
 use super::names::{Instance, Names};
 use super::operation::{Actions, Question, Reply};
 use super::reconcile::Target;
-use super::registered::{By, Driver, Health, Registered};
+use super::registered::{Driver, Health, KnownBy, Registered};
 use super::socket::{Active, Label, Pending, Socket};
 use crate::config::{
     GET_INFO_TIMEOUT, MAX_GET_INFO_REPLY, MAX_NOTIFY_REPLY, READY_GRACE, STALLED_AFTER,
@@ -117,7 +117,9 @@ impl Actions for Execution<'_> {
             health.process = self.active.process.or(caller);
         }
         match connection {
-            Some(connection) => health.watch(server, self.socket.id, connection, context),
+            Some(connection) => {
+                health.set_liveness_source(server, self.socket.id, connection, context)
+            }
             None => health.check_at = Some(context.next_slow_check()),
         }
     }
@@ -190,8 +192,11 @@ impl Actions for Execution<'_> {
 
     fn enter_actual(&mut self, plugin: &Arc<Plugin>) {
         debug_assert!(self.active.handler.is_some(), "it has validated the plugin");
-        let by = self.active.handler.map_or(By::Predecessor, By::Handler);
-        let registered = Registered::new(plugin.clone(), self.active.identity, by);
+        let known_by = self
+            .active
+            .handler
+            .map_or(KnownBy::Predecessor, KnownBy::Handler);
+        let registered = Registered::new(plugin.clone(), self.active.identity, known_by);
         self.socket
             .set_registered(registered, &mut self.manager.context);
     }
@@ -209,7 +214,7 @@ impl Actions for Execution<'_> {
         for server in SERVERS {
             if let Some(liveness) = left.health.source_mut(server) {
                 // mutation: the source of liveness of a plugin that has gone is kept
-                liveness.give_up(context);
+                liveness.close_and_unwatch(context);
             }
         }
         if let Some(desired) = &mut self.socket.desired {
@@ -354,7 +359,7 @@ impl Health {
     /// Makes an established connection the source of liveness of that server, in place of an
     /// earlier one. If descriptors run short, closes the connection: the plugin is checked at long
     /// intervals instead.
-    pub(super) fn watch(
+    pub(super) fn set_liveness_source(
         &mut self,
         server: Server,
         socket: SocketId,
@@ -363,8 +368,8 @@ impl Health {
     ) {
         connection
             .client
-            .get_or_insert_with(|| Box::new(Client::new(context.now).within(&context.budget)));
-        if !context.connections.may_watch_peer() {
+            .get_or_insert_with(|| Box::new(Client::new(context.now).with_budget(&context.budget)));
+        if !context.connections.has_room_for_liveness() {
             context.hang_up(connection);
             if server == Server::Endpoint {
                 self.driver = Driver::Lost;
@@ -373,7 +378,7 @@ impl Health {
             return;
         }
         if let Some(mut before) = self.take_source(server) {
-            before.give_up(context);
+            before.close_and_unwatch(context);
         }
         let conn = connection.id;
         match server {

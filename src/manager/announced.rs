@@ -36,7 +36,7 @@ use super::desired::{Announced, Desired};
 use super::event::{EventKind, PluginEvent};
 use super::ids::{Process, SocketId};
 use super::messages::{AnnouncementError, AnnouncementId, Output};
-use super::registered::By;
+use super::registered::KnownBy;
 use super::socket::Socket;
 use super::sockets::Sockets;
 use super::visit::Visit;
@@ -84,7 +84,7 @@ impl Sockets {
     /// Checks the limits on announced plugins. A plugin whose name is announced already may exceed
     /// them, because it usually replaces the earlier one. But it may have another endpoint each
     /// time, so [`MAX_ANNOUNCED`] may be exceeded by no more than [`MAX_REGISTRATIONS`].
-    fn may_announce(
+    fn check_announcement_limits(
         &self,
         plugin: &Plugin,
         caller: Option<Process>,
@@ -122,16 +122,16 @@ impl Sockets {
         caller: Option<Process>,
         context: &mut Context,
     ) {
-        let may_announce = match self.may_announce(&plugin, caller) {
+        let checked = match self.check_announcement_limits(&plugin, caller) {
             _ if context.policy.is_stopping => Err(AnnouncementError::Stopping),
             // A plugin that is down gives way: its grace period must not keep out another plugin.
             Err(AnnouncementError::TooMany) => self
                 .longest_down()
                 .map(|id| self.withdraw_announced(id, context))
                 .ok_or(AnnouncementError::TooMany),
-            checked => checked,
+            within_limits => within_limits,
         };
-        let Err(error) = may_announce else {
+        let Err(error) = checked else {
             return self.add_announced(id, plugin, caller, context);
         };
         context.outputs.push_back(Output::AnnouncementAnswered {
@@ -181,7 +181,7 @@ impl Sockets {
                 let restored = socket.take_registered(context);
                 desired.restored = restored.map(|registered| registered.plugin);
             } else {
-                registered.by = By::Predecessor;
+                registered.known_by = KnownBy::Predecessor;
                 registered.health.check_at = None;
                 // The identity of an announced plugin is the number of its call, and numbers start
                 // at 1 again after a restart. The restored plugin may therefore have the identity
@@ -253,7 +253,7 @@ impl Socket {
             }
         } else if let Some(registered) = &mut self.registered {
             if registered.is_restored_announced() {
-                registered.by = By::Predecessor;
+                registered.known_by = KnownBy::Predecessor;
                 registered.health.check_at = None;
             } else {
                 return;

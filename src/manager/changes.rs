@@ -168,7 +168,7 @@ impl Changes {
 
     /// Returns whether a reader that has seen this generation can get every later change: the
     /// generation is not in the future, and no later removal was forgotten.
-    pub(super) fn is_known(&self, seen: Generation) -> bool {
+    pub(super) fn is_resumable(&self, seen: Generation) -> bool {
         (self.expired..=self.generation).contains(&seen)
     }
 

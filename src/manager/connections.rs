@@ -226,7 +226,7 @@ impl Connections {
 
     /// Returns whether an open connection may become a source of liveness. The last quarter of all
     /// descriptors is reserved for operations, calls and streams.
-    pub(super) fn may_watch_peer(&self) -> bool {
+    pub(super) fn has_room_for_liveness(&self) -> bool {
         self.in_use() < self.limit - self.limit / 4
     }
 

@@ -89,7 +89,7 @@ impl Desired {
     }
 
     /// Returns whether the last attempt failed because nothing listened on the socket.
-    pub(super) fn has_refused(&self) -> bool {
+    pub(super) fn was_connection_refused(&self) -> bool {
         self.last_failure.as_deref() == Some(&Failure::Dial(DialError::Refused))
     }
 

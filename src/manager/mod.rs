@@ -150,7 +150,7 @@ impl Manager {
     /// which they went down.
     pub fn set_on_down(&mut self, on_down: OnDown) {
         self.context.policy.on_down = on_down;
-        self.sockets.set_graces(&mut self.context);
+        self.sockets.apply_down_policy(&mut self.context);
     }
 
     /// Sets the memory budget: the number of octets that may be held for all plugins together.
@@ -340,8 +340,8 @@ impl Manager {
             context,
             ..
         } = self;
-        host.replaced = host.handlers.unassigned().collect();
-        sockets.replace_handlers(&host.handlers, names, context);
+        host.unassigned = host.handlers.unassigned().collect();
+        sockets.deregister_reassigned(&host.handlers, names, context);
         self.handle_input(Input::Reconsider, now);
         changed
     }
@@ -353,7 +353,7 @@ impl Manager {
         context.now = now;
         let id = host.handlers.find(kind);
         let woken = id.and_then(|id| {
-            host.with_handler(id, None, None, context, |it, context| it.wake(context))
+            host.call_handler(id, None, None, context, |it, context| it.wake(context))
         });
         self.run_until_idle();
         woken == Some(true)

@@ -10,7 +10,7 @@ use super::messages::{AnnouncementError, Output};
 use super::names::Instance;
 use super::operation::Outcome;
 use super::reconcile::Target;
-use super::registered::By;
+use super::registered::KnownBy;
 use super::socket::Active;
 use super::visit::Visit;
 use crate::config::{DEVICE_GRACE, OnDown};
@@ -27,7 +27,7 @@ impl Visit<'_> {
             Outcome::Registered(plugin) => self.record_registered(&active, &plugin),
             Outcome::Deregistered(plugin, answer) => {
                 let kind = answer.map_or_else(EventKind::NotUndone, |()| EventKind::Deregistered);
-                self.emit_of(&active, Some(&plugin), kind);
+                self.emit_operation_event(&active, Some(&plugin), kind);
             }
             Outcome::Observed(found) => self.record_observed(&active, found),
             Outcome::Alive(plugin) => self.record_alive(&plugin),
@@ -50,7 +50,12 @@ impl Visit<'_> {
     }
 
     /// Emits an event of an operation, about the plugin if that is known.
-    fn emit_of(&mut self, active: &Active, plugin: Option<&Arc<Plugin>>, kind: EventKind) {
+    fn emit_operation_event(
+        &mut self,
+        active: &Active,
+        plugin: Option<&Arc<Plugin>>,
+        kind: EventKind,
+    ) {
         self.manager.context.emit(PluginEvent {
             attempt: active.number,
             plugin: plugin.cloned(),
@@ -68,7 +73,7 @@ impl Visit<'_> {
             self.socket.is_dirty = false;
         }
         let took = now.saturating_since(since);
-        self.emit_of(active, Some(plugin), EventKind::Registered { took });
+        self.emit_operation_event(active, Some(plugin), EventKind::Registered { took });
         let registered = self.socket.registered.as_ref();
         let process = registered.and_then(|it| it.health.process);
         let is_up = registered.is_none_or(|it| it.health.down_since().is_none());
@@ -129,7 +134,7 @@ impl Visit<'_> {
             let socket = self.manager.sockets.get(id);
             socket.and_then(|socket| socket.registered.as_ref())
         };
-        if let Some(By::Handler(handler)) = registered.map(|registered| registered.by) {
+        if let Some(KnownBy::Handler(handler)) = registered.map(|registered| registered.known_by) {
             self.manager
                 .host
                 .notify(handler, (id, plugin), context, |handler, context| {
@@ -151,10 +156,10 @@ impl Visit<'_> {
             Ok(plugin) => {
                 let kind =
                     EventKind::WouldRegister(self.manager.host.handlers.not_checked(&plugin.kind));
-                self.emit_of(active, Some(&plugin), kind);
+                self.emit_operation_event(active, Some(&plugin), kind);
             }
             Err(refusal) => {
-                self.emit_of(
+                self.emit_operation_event(
                     active,
                     active.plugin.as_ref(),
                     EventKind::WouldRefuse(refusal),
@@ -166,7 +171,7 @@ impl Visit<'_> {
     /// Records that another plugin answers behind the socket of `plugin`, which is registered or
     /// was registered before a restart, and has to be deregistered now.
     fn record_changed(&mut self, active: &Active, plugin: &Arc<Plugin>) {
-        self.emit_of(active, Some(plugin), EventKind::PluginChanged);
+        self.emit_operation_event(active, Some(plugin), EventKind::PluginChanged);
         self.manager.names.set_is_up(plugin, self.socket.id, false);
         let desired = self.socket.desired_of(active);
         // mutation: a restored plugin is forgotten when another plugin answers on its socket
@@ -202,7 +207,7 @@ impl Visit<'_> {
             retry_in: (!is_announced).then_some(pause),
             is_repeated: !is_news,
         };
-        self.emit_of(active, active.plugin.as_ref(), kind);
+        self.emit_operation_event(active, active.plugin.as_ref(), kind);
         if is_announced {
             let context = &mut self.manager.context;
             // mutation: a plugin that announced itself and was refused is tried again
@@ -258,7 +263,7 @@ impl Visit<'_> {
         if !health.record_no_answer(failure.is_socket_changed(), context.now) {
             return;
         }
-        self.report_down(failure);
+        self.handle_down(failure);
     }
 
     /// Records that an announced plugin is down, because its handler has given the plugin up.
@@ -268,13 +273,13 @@ impl Visit<'_> {
         let is_it = announced.is_some_and(|it| Arc::ptr_eq(&it.plugin, plugin));
         let registered = self.socket.registered.as_mut().filter(|_| is_it);
         if registered.is_some_and(|it| it.health.give_up(now)) {
-            self.report_down(&Failure::GivenUp(reason));
+            self.handle_down(&Failure::GivenUp(reason));
         }
     }
 
     /// Handles a registered plugin that is down from now on: applies the policy for such plugins,
     /// emits the event, and retries the sockets that the plugin has blocked.
-    fn report_down(&mut self, failure: &Failure) {
+    fn handle_down(&mut self, failure: &Failure) {
         let context = &mut self.manager.context;
         let Some(registered) = &mut self.socket.registered else {
             return;

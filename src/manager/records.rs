@@ -14,7 +14,7 @@ use super::failure::{Failure, Refusal};
 use super::ids::{Process, SocketId};
 use super::operation::{Operation, Purpose};
 use super::reconcile::Target;
-use super::registered::{By, Registered};
+use super::registered::{KnownBy, Registered};
 use super::socket::Socket;
 use super::{Desired, Manager};
 use crate::config::{Distrust, MAX_SOCKETS, SOFT_OPERATION_LIMIT};
@@ -88,15 +88,18 @@ impl Socket {
             let operation = active.operation.as_ref();
             match (&active.target, operation) {
                 (Target::Checked(_), _) => {}
-                (_, Some(operation)) => return operation.record_state(),
+                (_, Some(operation)) => return operation.shown_state(),
                 (_, None) => return State::Deregistering,
             }
         }
-        if let Some(Registered { by, health, .. }) = &self.registered {
-            let is_leaving = match by {
-                By::Handler(_) => self.desired.is_none() || health.must_deregister,
-                By::Restored { .. } => false,
-                By::Predecessor => true,
+        if let Some(Registered {
+            known_by, health, ..
+        }) = &self.registered
+        {
+            let is_leaving = match known_by {
+                KnownBy::Handler(_) => self.desired.is_none() || health.must_deregister,
+                KnownBy::Restored { .. } => false,
+                KnownBy::Predecessor => true,
             };
             return match health.down_since() {
                 _ if is_leaving => State::Deregistering,
@@ -166,7 +169,7 @@ impl fmt::Display for LastError<'_> {
 
 impl Operation {
     /// Returns the state that the record shows for the operation's current state.
-    fn record_state(&self) -> State {
+    fn shown_state(&self) -> State {
         match self {
             Self::Dialing(..) | Self::AwaitingListener(..) | Self::AskingInfo(_) => {
                 State::Connecting
@@ -331,7 +334,7 @@ impl<'a> Records<'a> {
             sockets, context, ..
         } = self.0;
         let (changes, seen) = (&context.changes, cursor.seen);
-        if !changes.is_known(seen) {
+        if !changes.is_resumable(seen) {
             return Err(Expired);
         }
         let removed = changes.removed_after(seen);

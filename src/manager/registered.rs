@@ -48,14 +48,14 @@ pub struct Registered {
     /// The plugin, as it described itself.
     pub plugin: Arc<Plugin>,
     /// The handler that knows the plugin.
-    pub(super) by: By,
+    pub(super) known_by: KnownBy,
     /// The health of the plugin, as far as it is known.
     pub health: Health,
 }
 
 /// The handler that knows a plugin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum By {
+pub(super) enum KnownBy {
     /// A handler of this process, which validated the plugin.
     Handler(HandlerId),
     /// A handler of the process before a restart. It is not known whether the plugin's socket
@@ -122,31 +122,31 @@ const IDLE_ENDS: u8 = 2;
 
 impl Registered {
     /// Creates the entry of a plugin.
-    pub(super) fn new(plugin: Arc<Plugin>, identity: Identity, by: By) -> Self {
+    pub(super) fn new(plugin: Arc<Plugin>, identity: Identity, known_by: KnownBy) -> Self {
         Self {
             identity,
             plugin,
-            by,
+            known_by,
             health: Health::default(),
         }
     }
 
     /// Returns whether it is not known yet whether the plugin's socket exists.
     pub(super) fn is_restored(&self) -> bool {
-        matches!(self.by, By::Restored { .. })
+        matches!(self.known_by, KnownBy::Restored { .. })
     }
 
     /// Returns whether the plugin announced itself before a restart and has not done so since.
     pub(super) fn is_restored_announced(&self) -> bool {
-        self.by == By::Restored { is_announced: true }
+        self.known_by == KnownBy::Restored { is_announced: true }
     }
 
     /// Returns whether the plugin announced itself, and has to do so again after the next restart.
     pub(super) fn is_announced(&self) -> bool {
-        match self.by {
-            By::Restored { is_announced } => is_announced,
-            By::Handler(_) => self.identity.is_of_announcement(),
-            By::Predecessor => false,
+        match self.known_by {
+            KnownBy::Restored { is_announced } => is_announced,
+            KnownBy::Handler(_) => self.identity.is_of_announcement(),
+            KnownBy::Predecessor => false,
         }
     }
 }

@@ -145,11 +145,11 @@ impl Manager {
             manager: self,
             socket: &mut socket,
         });
-        self.settle(socket);
+        self.finish_visit(socket);
     }
 
     /// Applies what a socket claims after a visit, and puts the socket back.
-    fn settle(&mut self, mut socket: Box<Socket>) {
+    fn finish_visit(&mut self, mut socket: Box<Socket>) {
         self.apply_claims(&mut socket);
         let context = &mut self.context;
         let at = socket.deadline(context);

@@ -21,7 +21,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Manager;
 use super::context::Work;
-use super::registered::{By, Registered};
+use super::registered::{KnownBy, Registered};
 use super::socket::Socket;
 use crate::config::{DEVICE_GRACE, MAX_STATE_FILE};
 use crate::escape;
@@ -225,7 +225,8 @@ impl Manager {
         }
         for saved in state.plugins {
             let (plugin, identity, is_announced) = saved.into_plugin();
-            let mut restored = Registered::new(plugin, identity, By::Restored { is_announced });
+            let mut restored =
+                Registered::new(plugin, identity, KnownBy::Restored { is_announced });
             if is_announced {
                 restored.health.check_at = Some(self.context.now + DEVICE_GRACE);
             }
@@ -237,8 +238,8 @@ impl Manager {
     /// those of plugins that announce themselves.
     pub fn restored(&self) -> Vec<Arc<Path>> {
         let is_announced = false;
-        let by = By::Restored { is_announced };
-        let restored = self.registered().filter(|it| it.by == by);
+        let known_by = KnownBy::Restored { is_announced };
+        let restored = self.registered().filter(|it| it.known_by == known_by);
         restored.map(|it| it.plugin.socket.clone()).collect()
     }
 }

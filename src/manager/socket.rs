@@ -19,7 +19,7 @@ use super::ids::{AttemptId, ConnectionId, Process, SocketId};
 use super::messages::{Measurement, Output};
 use super::operation::{Event, Operation, Question, Reply};
 use super::reconcile::{Action, Target, action};
-use super::registered::{By, Driver, Registered};
+use super::registered::{Driver, KnownBy, Registered};
 use super::timers::Scheduled;
 use crate::config::Distrust;
 use crate::escape;
@@ -199,7 +199,7 @@ impl Socket {
     pub(super) fn claims_handler(&self) -> Option<HandlerId> {
         match &self.registered {
             Some(Registered {
-                by: By::Handler(handler),
+                known_by: KnownBy::Handler(handler),
                 ..
             }) => Some(*handler),
             _ => self.claims_name().and(self.active.as_ref()?.handler),
@@ -261,7 +261,7 @@ impl Socket {
             // The connection is kept to become the source of liveness.
             return Some(Event::Connected);
         }
-        let mut client = Box::new(Client::new(context.now).within(&context.budget));
+        let mut client = Box::new(Client::new(context.now).with_budget(&context.budget));
         if let Some(until) = operation.deadline() {
             // kubelet's dial waits for the server's SETTINGS, and the one second for GetInfo starts
             // then. So the SETTINGS have the operation's deadline, which is still that of the dial
@@ -354,7 +354,7 @@ impl Socket {
         context: &mut Context,
     ) {
         if self.registered.is_none() {
-            let registered = Registered::new(restored, identity, By::Predecessor);
+            let registered = Registered::new(restored, identity, KnownBy::Predecessor);
             self.set_registered(registered, context);
         }
         self.is_dirty = true;
@@ -488,7 +488,7 @@ impl Connection {
     }
 
     /// Closes the connection, and stops watching its peer process.
-    pub(super) fn give_up(&mut self, context: &mut Context) {
+    pub(super) fn close_and_unwatch(&mut self, context: &mut Context) {
         self.close(context);
         context.connections.remove(self.id);
         let conn = self.id;

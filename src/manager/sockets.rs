@@ -13,7 +13,7 @@ use super::event::{EventKind, PluginEvent};
 use super::ids::SocketId;
 use super::names::Names;
 use super::operation::Event;
-use super::registered::{By, Registered};
+use super::registered::{KnownBy, Registered};
 use super::socket::Socket;
 use super::timers::Timer;
 use crate::config::{DEVICE_GRACE, OnDown};
@@ -185,7 +185,7 @@ impl Sockets {
     /// Deregisters every plugin whose type is not assigned any more to the handler that registered
     /// it. If its socket exists, the plugin is then registered with the new handler of its type, or
     /// refused if there is none.
-    pub(super) fn replace_handlers(
+    pub(super) fn deregister_reassigned(
         &mut self,
         handlers: &HandlerTable,
         names: &mut Names,
@@ -196,9 +196,9 @@ impl Sockets {
                 continue;
             };
             let plugin = &registered.plugin;
-            let current = handlers.find(&plugin.kind).map(By::Handler);
-            let is_ours = matches!(registered.by, By::Handler(_));
-            if is_ours && current != Some(registered.by) {
+            let current = handlers.find(&plugin.kind).map(KnownBy::Handler);
+            let is_ours = matches!(registered.known_by, KnownBy::Handler(_));
+            if is_ours && current != Some(registered.known_by) {
                 names.set_is_up(plugin, socket.id, false);
                 // mutation: a plugin stays with a handler that was replaced
                 registered.health.must_deregister = true;
@@ -208,7 +208,7 @@ impl Sockets {
     }
 
     /// Applies the policy for plugins that are down to those that are down already.
-    pub(super) fn set_graces(&mut self, context: &mut Context) {
+    pub(super) fn apply_down_policy(&mut self, context: &mut Context) {
         for socket in self.iter_mut() {
             let Some(registered) = &mut socket.registered else {
                 continue;
@@ -280,7 +280,7 @@ impl Sockets {
         let gone = socket.desired.take_if(is_watched);
         let restored = socket.registered.as_mut().filter(|it| it.is_restored());
         if let Some(registered) = restored {
-            registered.by = By::Predecessor;
+            registered.known_by = KnownBy::Predecessor;
             context.emit(PluginEvent::of_plugin(
                 &registered.plugin,
                 EventKind::SocketMissing,
@@ -323,7 +323,7 @@ impl Socket {
     /// was restored here, or if the socket was replaced: then the plugin is deregistered.
     fn take_restored(&mut self, identity: Identity, context: &mut Context) -> Option<Arc<Plugin>> {
         let registered = self.registered.as_mut().filter(|it| it.is_restored())?;
-        registered.by = By::Predecessor;
+        registered.known_by = KnownBy::Predecessor;
         let is_it = registered.identity == identity;
         self.mark_dirty(context);
         if !is_it {

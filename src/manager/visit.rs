@@ -13,7 +13,7 @@ use super::event::{EventKind, PluginEvent, Shortage};
 use super::messages::Limit;
 use super::operation::{Event, Goal, Operation, Step};
 use super::reconcile::Target;
-use super::registered::{By, Driver, Registered};
+use super::registered::{Driver, KnownBy, Registered};
 use super::socket::{Active, Permit, Socket};
 use crate::config::Mode;
 use crate::handler::{Reason, Ticket};
@@ -157,7 +157,7 @@ impl Visit<'_> {
             let is_own = *plugin.endpoint == *endpoint;
             if is_own && has_driver && matches!(health.driver, Driver::Unknown) {
                 let id = self.socket.id;
-                return health.watch(Server::Endpoint, id, connection, context);
+                return health.set_liveness_source(Server::Endpoint, id, connection, context);
             }
         }
         context.hang_up(connection);
@@ -290,9 +290,9 @@ impl Visit<'_> {
         if self.manager.context.policy.is_stopping {
             return;
         }
-        let (plugin, by) = (registered.plugin.clone(), registered.by);
+        let (plugin, known_by) = (registered.plugin.clone(), registered.known_by);
         self.begin_operation((Target::Gone, registered.identity, 0), |execution| {
-            if let By::Handler(handler) = by {
+            if let KnownBy::Handler(handler) = known_by {
                 // mutation: deregister is asked of a handler that has not validated the plugin
                 execution.active.handler = Some(handler);
             }
@@ -370,7 +370,7 @@ impl Visit<'_> {
         if desired.backoff.until().is_some_and(|until| now < until) {
             return false;
         }
-        if desired.has_refused() {
+        if desired.was_connection_refused() {
             let redial_at = &mut desired.redial_at;
             let at = *redial_at.get_or_insert_with(|| limiter.reserve_redial(now));
             if now < at {
@@ -405,7 +405,7 @@ impl Visit<'_> {
         if let Some(Registered { health, .. }) = &mut self.socket.registered {
             for server in SERVERS {
                 if let Some(mut liveness) = health.take_source(server) {
-                    liveness.give_up(context);
+                    liveness.close_and_unwatch(context);
                 }
             }
         }
@@ -415,7 +415,7 @@ impl Visit<'_> {
         let operation = active.operation.as_ref();
         if let Some(plugin) = operation.and_then(Operation::plugin_to_deregister) {
             // The plugin stays in the saved state, so it is deregistered after the next start.
-            let left = Registered::new(plugin.clone(), active.identity, By::Predecessor);
+            let left = Registered::new(plugin.clone(), active.identity, KnownBy::Predecessor);
             self.socket.set_registered(left, context);
         }
         let state = operation.map_or("", Operation::state);

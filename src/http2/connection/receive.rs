@@ -57,7 +57,7 @@ impl Connection {
     fn receive_data(&mut self, head: Head, payload: &[u8]) -> Received {
         let id = head.stream()?;
         let content = head.unpadded(payload)?.len();
-        let end_stream = head.has(flag::END_STREAM);
+        let end_stream = head.has_flag(flag::END_STREAM);
         // The octets are returned to the connection's window whatever happens to the stream.
         // RFC 9113 §6.9: "A receiver that receives a flow-controlled frame MUST always account for
         // its contribution against the connection flow-control window, unless the receiver treats
@@ -85,7 +85,7 @@ impl Connection {
             return Ok(None);
         }
         self.flood.record_progress();
-        let begin = usize::from(head.has(flag::PADDED));
+        let begin = usize::from(head.has_flag(flag::PADDED));
         self.content = begin..begin + content;
         Ok(Some(Event::Data {
             stream: id,
@@ -97,17 +97,17 @@ impl Connection {
     fn receive_headers(&mut self, head: Head, payload: &[u8]) -> Received {
         let id = head.stream()?;
         let unpadded = head.unpadded(payload)?;
-        let priority = if head.has(flag::PRIORITY) {
+        let priority = if head.has_flag(flag::PRIORITY) {
             PRIORITY
         } else {
             0
         };
         let fragment = unpadded.get(priority..);
         let fragment = fragment.ok_or(Violation::FrameLength(head.kind))?;
-        let end_stream = head.has(flag::END_STREAM);
+        let end_stream = head.has_flag(flag::END_STREAM);
         // Checked first, so that no fragments are kept if HEADERS on this stream are an error.
         self.streams.find(head.kind, id)?;
-        if head.has(flag::END_HEADERS) {
+        if head.has_flag(flag::END_HEADERS) {
             return self.receive_block(id, end_stream, fragment);
         }
         // The memory of an earlier block is not held in addition to this one's.
@@ -121,7 +121,7 @@ impl Connection {
         let id = head.stream()?;
         let mut block = self.block.take().ok_or(Violation::StrayContinuation)?;
         block.append(id, fragment)?;
-        if head.has(flag::END_HEADERS) {
+        if head.has_flag(flag::END_HEADERS) {
             return self.receive_block(block.stream, block.end_stream, &block.octets);
         }
         self.block = Some(block);
@@ -133,10 +133,10 @@ impl Connection {
     /// The block is decoded even if its stream has ended, because later blocks depend on it (grpc's
     /// CVE-2023-32731 was caused by skipping one).
     fn receive_block(&mut self, id: StreamId, end_stream: bool, block: &[u8]) -> Received {
-        let section = self.decode(block)?;
+        let section = self.decode_block(block)?;
         let stream = match self.streams.find(FrameType::HEADERS, id)? {
             Found::Open(stream) => stream,
-            Found::New => return self.accept(id, &section, end_stream),
+            Found::New => return self.accept_request(id, &section, end_stream),
             Found::Ended => return self.count_without_progress(),
         };
         let status = match stream.receive_headers(&section, end_stream) {
@@ -159,11 +159,11 @@ impl Connection {
     }
 
     /// Decodes a header block into `fields`.
-    fn decode(&mut self, block: &[u8]) -> Result<Section, Violation> {
+    fn decode_block(&mut self, block: &[u8]) -> Result<Section, Violation> {
         #[cfg(test)]
         super::super::testing::work::count(block.len());
         let fields = &mut self.fields;
-        fields.begin(block.len());
+        fields.reset(block.len());
         let mut section = Section::default();
         self.decoder
             .decode(block, &mut |name, value| {
@@ -177,13 +177,13 @@ impl Connection {
     }
 
     /// Processes the headers of a request, which open a stream.
-    fn accept(&mut self, id: StreamId, section: &Section, end_stream: bool) -> Received {
+    fn accept_request(&mut self, id: StreamId, section: &Section, end_stream: bool) -> Received {
         self.flood.count_without_progress(self.now)?;
         // RFC 9113 §6.8: "Once the GOAWAY is sent, the sender will ignore frames sent on streams
         // initiated by the receiver if the stream has an identifier higher than the included last
         // stream identifier."
         if self.goaway_sent {
-            self.streams.refuse(id);
+            self.streams.record_refused(id);
             return Ok(None);
         }
         // RFC 9113 §5.1.2: "An endpoint that receives a HEADERS frame that causes its advertised
@@ -191,7 +191,7 @@ impl Connection {
         // PROTOCOL_ERROR or REFUSED_STREAM". With the latter, the client knows that a retry is
         // safe.
         if self.streams.count() >= config::MAX_STREAMS as usize {
-            self.refuse(id, ErrorCode::REFUSED_STREAM);
+            self.refuse_stream(id, ErrorCode::REFUSED_STREAM);
             return Ok(None);
         }
         match Stream::accept(id, self.initial_window(), section, end_stream) {
@@ -204,7 +204,7 @@ impl Connection {
                 }))
             }
             Err(error) => {
-                self.refuse(id, error.code());
+                self.refuse_stream(id, error.code());
                 self.flood.count_cancelled(self.now)?;
                 Ok(None)
             }
@@ -213,8 +213,8 @@ impl Connection {
 
     /// Refuses a stream with RST_STREAM. Nothing is queued for the stream, so the frame may be sent
     /// ahead of frames that are queued for others.
-    fn refuse(&mut self, id: StreamId, code: ErrorCode) {
-        self.streams.refuse(id);
+    fn refuse_stream(&mut self, id: StreamId, code: ErrorCode) {
+        self.streams.record_refused(id);
         let code = code.0.to_be_bytes();
         self.outbox
             .insert_control(FrameType::RST_STREAM, 0, id.get(), &code);
@@ -269,14 +269,14 @@ impl Connection {
     /// appear, with no other frame processing between values. [...] Once all values have been
     /// processed, the recipient MUST immediately emit a SETTINGS frame with the ACK flag set."
     fn receive_settings(&mut self, head: Head, payload: &[u8]) -> Received {
-        head.check_connection()?;
+        head.check_stream_zero()?;
         self.flood.count_without_progress(self.now)?;
         // Old versions of C-core acknowledge only together with their response, so nothing waits
         // for the acknowledgement.
-        if head.has(flag::ACK) && payload.is_empty() {
+        if head.has_flag(flag::ACK) && payload.is_empty() {
             return Ok(None);
         }
-        if head.has(flag::ACK) || payload.len() % settings::ENTRY != 0 {
+        if head.has_flag(flag::ACK) || payload.len() % settings::ENTRY != 0 {
             return Err(Violation::FrameLength(head.kind));
         }
         let values = settings::decode(payload);
@@ -311,10 +311,10 @@ impl Connection {
 
     /// Processes a PING; one that is not an acknowledgement is answered ahead of queued frames.
     fn receive_ping(&mut self, head: Head, payload: &[u8]) -> Received {
-        head.check_connection()?;
+        head.check_stream_zero()?;
         let opaque: [u8; 8] = head.exact_payload(payload)?;
         self.flood.count_without_progress(self.now)?;
-        if !head.has(flag::ACK) {
+        if !head.has_flag(flag::ACK) {
             self.outbox
                 .insert_control(FrameType::PING, flag::ACK, 0, &opaque);
         }
@@ -327,7 +327,7 @@ impl Connection {
     /// identifier". A server's GOAWAY refers to the client's streams, so an even identifier is an
     /// error. A client's refers to pushes, which are never sent here, so an even one is valid.
     fn receive_goaway(&mut self, head: Head, payload: &[u8]) -> Received {
-        head.check_connection()?;
+        head.check_stream_zero()?;
         let [s1, s2, s3, s4, c1, c2, c3, c4, debug @ ..] = payload else {
             return Err(Violation::FrameLength(head.kind));
         };
@@ -369,7 +369,10 @@ impl Connection {
 
     /// Resets a stream on which the peer broke a rule.
     fn fail_stream(&mut self, stream: StreamId, error: StreamError) -> Received {
-        let is_answered = self.streams.get(stream).is_some_and(|it| it.is_answered);
+        let is_answered = self
+            .streams
+            .get_mut(stream)
+            .is_some_and(|it| it.is_answered);
         self.reset(stream, error.code(), self.now);
         self.count_cancelled(is_answered)?;
         Ok(Some(Event::Failed { stream, error }))

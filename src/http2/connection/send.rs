@@ -115,7 +115,7 @@ impl Connection {
         now: Time,
     ) -> Result<(), HeadersError> {
         self.advance_to(now);
-        if self.streams.get(stream).is_none_or(|it| !it.can_send) {
+        if self.streams.get_mut(stream).is_none_or(|it| !it.can_send) {
             return Ok(());
         }
         if !self.has_room() {
@@ -125,7 +125,7 @@ impl Connection {
             return Err(HeadersError::TooLarge);
         }
         self.flood.record_progress();
-        if let Some(open) = self.streams.get(stream) {
+        if let Some(open) = self.streams.get_mut(stream) {
             open.is_answered = true;
         }
         if end_stream {
@@ -136,7 +136,7 @@ impl Connection {
 
     /// Records that END_STREAM was queued on a stream.
     fn record_end_sent(&mut self, id: StreamId) {
-        if let Some(stream) = self.streams.get(id) {
+        if let Some(stream) = self.streams.get_mut(id) {
             stream.can_send = false;
         }
         if self.role == Role::Server {
@@ -190,7 +190,7 @@ impl Connection {
         now: Time,
     ) -> Taken {
         self.advance_to(now);
-        let Some(open) = self.streams.get(stream).filter(|it| it.can_send) else {
+        let Some(open) = self.streams.get_mut(stream).filter(|it| it.can_send) else {
             return Taken::All;
         };
         let mut rest = data;
@@ -242,7 +242,7 @@ impl Connection {
     pub fn consume(&mut self, stream: StreamId, octets: usize, now: Time) {
         self.advance_to(now);
         let octets = u32::try_from(octets).unwrap_or(u32::MAX);
-        let increment = match self.streams.get(stream) {
+        let increment = match self.streams.get_mut(stream) {
             Some(open) if open.can_receive => open.receive.release(octets),
             // The stream, or the peer's side of it, has ended: the peer needs no window.
             _ => None,
@@ -264,7 +264,7 @@ impl Connection {
     /// The RST_STREAM is queued at once, even if content of the stream still waits for a window.
     pub fn reset(&mut self, stream: StreamId, code: ErrorCode, now: Time) {
         self.advance_to(now);
-        if self.streams.get(stream).is_some() {
+        if self.streams.get_mut(stream).is_some() {
             let code = code.0.to_be_bytes();
             self.outbox
                 .push_control(FrameType::RST_STREAM, stream.get(), &code);

@@ -173,7 +173,7 @@ impl EndpointCall {
         if self.connection.is_none() {
             return;
         }
-        let mut client = Box::new(Client::new(now).within(&context.budget));
+        let mut client = Box::new(Client::new(now).with_budget(&context.budget));
         self.send_request(&mut client, now);
         client.set_handshake_deadline(self.deadline);
         if let Some(connection) = &mut self.connection {

@@ -31,7 +31,7 @@ use crate::time::Time;
 pub(super) struct HandlerHost {
     pub(super) handlers: HandlerTable,
     /// The handlers to which no plugin type is assigned any more, but which are still in use.
-    pub(super) replaced: Vec<HandlerId>,
+    pub(super) unassigned: Vec<HandlerId>,
     ids: EffectIds,
     /// The effects that have not ended; those of one owner are adjacent.
     effects: BTreeMap<EffectId, OpenEffect>,
@@ -109,7 +109,7 @@ impl HandlerHost {
     pub(super) fn new(handlers: HandlerTable) -> Self {
         Self {
             handlers,
-            replaced: Vec::new(),
+            unassigned: Vec::new(),
             ids: EffectIds::default(),
             effects: BTreeMap::new(),
             waiting: VecDeque::new(),
@@ -135,10 +135,10 @@ impl HandlerHost {
         }
     }
 
-    /// Drops the replaced handlers that are not in use any more: no plugin of these sockets, no
+    /// Drops the unassigned handlers that are not in use any more: no plugin of these sockets, no
     /// effect and no debt belongs to them.
     pub(super) fn drop_unused(&mut self, sockets: &Sockets) {
-        if self.replaced.is_empty() {
+        if self.unassigned.is_empty() {
             return;
         }
         let plugins = sockets.iter().filter_map(|it| it.applied.handler);
@@ -146,7 +146,7 @@ impl HandlerHost {
         let debts = self.owed.iter().map(|it| it.handler);
         let used: Vec<_> = plugins.chain(effects).chain(debts).collect();
         let handlers = &mut self.handlers;
-        self.replaced.retain(|id| {
+        self.unassigned.retain(|id| {
             let is_used = used.contains(id);
             if !is_used {
                 handlers.remove(*id);
@@ -213,7 +213,7 @@ impl HandlerHost {
                 Question::Deregister => handler.deregister(plugin, context),
             }
         };
-        match self.with_handler(handler, subject, Some(ticket), context, ask) {
+        match self.call_handler(handler, subject, Some(ticket), context, ask) {
             None => Ok(Err(Reason::new(DROPPED))),
             Some(Answer::Done(result)) => Ok(result),
             Some(Answer::Pending) => Err(ticket),
@@ -229,7 +229,7 @@ impl HandlerHost {
         method: impl FnOnce(&mut dyn PluginHandler, &mut HandlerContext<'_>),
     ) {
         let subject = Some((socket.owner(), plugin));
-        self.with_handler(handler, subject, None, context, method);
+        self.call_handler(handler, subject, None, context, method);
     }
 
     /// Passes an event of an effect to the handler.
@@ -241,7 +241,7 @@ impl HandlerHost {
     ) {
         let (handler, owner) = (recipient.handler, event.effect().owner);
         let subject = recipient.plugin.as_ref().map(|plugin| (owner, plugin));
-        self.with_handler(handler, subject, None, context, |handler, context| {
+        self.call_handler(handler, subject, None, context, |handler, context| {
             handler.handle_event(event, context);
         });
         self.hand_over_idle(context);
@@ -256,7 +256,7 @@ impl HandlerHost {
         context: &mut Context,
     ) {
         let is_resumed = handler.and_then(|id| {
-            self.with_handler(id, None, None, context, |handler, context| {
+            self.call_handler(id, None, None, context, |handler, context| {
                 handler.resume_deregistration(plugin, context)
             })
         });
@@ -269,7 +269,7 @@ impl HandlerHost {
 
     /// Calls one method of a handler, and carries out the effects that the method requests. Returns
     /// `None` if the handler was dropped.
-    pub(super) fn with_handler<T>(
+    pub(super) fn call_handler<T>(
         &mut self,
         id: HandlerId,
         subject: Option<Subject<'_>>,

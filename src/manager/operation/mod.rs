@@ -90,9 +90,9 @@ pub(super) enum Operation {
     /// Waits for the handler's answer, with the plugin in the actual state.
     Registering(Asked),
     /// Waits for the plugin's reply to NotifyRegistrationStatus.
-    Notifying(Notification, Budget),
+    Notifying(Notification, NotifyBudget),
     /// Waits for a second connection to notify the plugin, because the first one has ended.
-    Redialing(Notification, Budget),
+    Redialing(Notification, NotifyBudget),
     /// Waits for the handler's answer, after the plugin has left the actual state.
     Deregistering(Asked, Then),
 }
@@ -159,7 +159,7 @@ pub(super) enum Notification {
 
 /// The time that is left for notifying the plugin, and whether it may be dialed again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Budget {
+pub(super) struct NotifyBudget {
     until: Time,
     /// Whether a connection that has ended may be replaced, which is allowed once.
     may_redial: bool,

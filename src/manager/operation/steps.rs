@@ -6,7 +6,7 @@ use std::time::Duration;
 use prost::Message as _;
 
 use super::messages::{Actions, Outcome, Question, Reply, Step};
-use super::{Asked, Budget, DialRetry, Goal, Notification, Operation, Purpose, Then};
+use super::{Asked, DialRetry, Goal, Notification, NotifyBudget, Operation, Purpose, Then};
 use crate::config::{DIAL_RETRY, HANDLER_TIMEOUT, NOTIFY_TIMEOUT};
 use crate::handler::{CallFailure, DialError, Plugin, Reason};
 use crate::manager::connections::Server;
@@ -157,7 +157,7 @@ impl Steps<'_> {
                 Some(answer) => Self::end_observation(plugin, answer),
                 None => Step::Goes(Operation::Observing(Asked::new(plugin, self.0.now()))),
             },
-            Purpose::Deregister => self.undo(plugin, Then::Report),
+            Purpose::Deregister => self.ask_to_deregister(plugin, Then::Report),
         }
     }
 
@@ -195,7 +195,7 @@ impl Steps<'_> {
     pub(super) fn handle_registration_timeout(mut self, plugin: Arc<Plugin>) -> Step {
         let refusal = Refusal::Registration(self.give_up(&plugin));
         self.0.leave_actual();
-        self.undo(plugin, Then::Refuse(refusal))
+        self.ask_to_deregister(plugin, Then::Refuse(refusal))
     }
 
     /// Abandons a question whose deadline has passed. Returns the reason for the refusal that takes
@@ -215,14 +215,14 @@ impl Steps<'_> {
 
     /// Notifies the plugin of the outcome, within kubelet's time limit for that.
     fn notify(self, notification: Notification) -> Step {
-        let budget = Budget {
+        let budget = NotifyBudget {
             until: self.0.now() + NOTIFY_TIMEOUT,
             may_redial: true,
         };
         self.notify_within(notification, budget)
     }
 
-    pub(super) fn notify_within(self, notification: Notification, budget: Budget) -> Step {
+    pub(super) fn notify_within(self, notification: Notification, budget: NotifyBudget) -> Step {
         let result = match &notification {
             Notification::Registered(_) => Ok(()),
             Notification::Refused(refusal) => Err(refusal),
@@ -238,7 +238,7 @@ impl Steps<'_> {
     pub(super) fn handle_notification_reply(
         self,
         notification: Notification,
-        budget: Budget,
+        budget: NotifyBudget,
         reply: Reply,
     ) -> Step {
         let error = match reply {
@@ -249,7 +249,7 @@ impl Steps<'_> {
             return self.handle_notification_failure(notification, CallFailure::Call(error));
         }
         self.0.hang_up();
-        let budget = Budget {
+        let budget = NotifyBudget {
             may_redial: false,
             ..budget
         };
@@ -271,7 +271,7 @@ impl Steps<'_> {
             }
             (Notification::Registered(plugin), Err(error)) => {
                 let failure = Failure::UndecodableResponse(error.to_string());
-                self.take_back(plugin, Then::Fail(failure))
+                self.undo_registration(plugin, Then::Fail(failure))
             }
         }
     }
@@ -286,7 +286,7 @@ impl Steps<'_> {
         match notification {
             Notification::Refused(refusal) => self.fail(Failure::Refused(refusal)),
             Notification::Registered(plugin) => {
-                self.take_back(plugin, Then::Fail(Failure::Notify(error)))
+                self.undo_registration(plugin, Then::Fail(Failure::Notify(error)))
             }
         }
     }
@@ -294,14 +294,14 @@ impl Steps<'_> {
     /// Undoes a registration, because the operation was cancelled or the plugin was not notified:
     /// "If a plugin cannot be notified of its registration, it leaves the actual state, is
     /// deregistered, and is tried again with backoff" ([R17](crate::guide::kubelet)).
-    fn take_back(self, plugin: Arc<Plugin>, then: Then) -> Step {
+    fn undo_registration(self, plugin: Arc<Plugin>, then: Then) -> Step {
         self.0.hang_up();
         self.0.leave_actual();
-        self.undo(plugin, then)
+        self.ask_to_deregister(plugin, then)
     }
 
     /// Asks the handler to deregister a plugin that has left the actual state.
-    fn undo(self, plugin: Arc<Plugin>, then: Then) -> Step {
+    fn ask_to_deregister(self, plugin: Arc<Plugin>, then: Then) -> Step {
         match self.0.ask(Question::Deregister, &plugin) {
             Some(answer) => self.handle_deregistration(plugin, then, answer),
             None => Step::Goes(Operation::Deregistering(
@@ -336,11 +336,11 @@ impl Steps<'_> {
             O::Registering(asked) => {
                 // mutation: a handler is not told that its question is abandoned
                 self.0.abandon(&asked.plugin);
-                return self.take_back(asked.plugin, Then::Report);
+                return self.undo_registration(asked.plugin, Then::Report);
             }
             O::Notifying(Notification::Registered(plugin), _)
             | O::Redialing(Notification::Registered(plugin), _) => {
-                return self.take_back(plugin, Then::Report);
+                return self.undo_registration(plugin, Then::Report);
             }
             O::Deregistering(asked, Then::Refuse(_)) => {
                 self.0.hang_up();

@@ -147,7 +147,7 @@ impl Actions for Recorder {
 fn states() -> Vec<Operation> {
     let plugin = plugin();
     let asked = Asked::new(plugin.clone(), Time::ZERO);
-    let budget = Budget {
+    let budget = NotifyBudget {
         until: Time::from_millis(5000),
         may_redial: true,
     };
