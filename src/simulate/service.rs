@@ -68,7 +68,10 @@ impl Service {
         self.failed += 1;
         let failed = self.failed;
         let report = format!("received GetInfo: returning error {failed} of {fails}");
-        (report, refuse(Code::Unavailable, "a simulated failure"))
+        (
+            report,
+            error_answer(Code::Unavailable, "a simulated failure"),
+        )
     }
 
     /// Answers NotifyRegistrationStatus.
@@ -83,7 +86,7 @@ impl Service {
         };
         let report = format!("received NotifyRegistrationStatus: {result}");
         if self.profile.faults.reject_notify {
-            let answer = refuse(Code::Unknown, "a simulated error");
+            let answer = error_answer(Code::Unknown, "a simulated error");
             return (report + "; returning an error", answer);
         }
         (report, Answer::Reply(Vec::new())) // A RegistrationStatusResponse has no fields.
@@ -96,7 +99,7 @@ impl Service {
             node::NODE_GET_INFO => node_info().encode_to_vec(),
             device_plugin::GET_DEVICE_PLUGIN_OPTIONS => OPTIONS.encode_to_vec(),
             device_plugin::ALLOCATE if self.profile.faults.refuse_allocate => {
-                return refuse(Code::Unknown, "a simulated refusal");
+                return error_answer(Code::Unknown, "a simulated refusal");
             }
             device_plugin::ALLOCATE => return self.allocate(request),
             // The empty replies to GetPreferredAllocation and PreStartContainer, which the plugin's
@@ -182,13 +185,13 @@ pub(super) fn short_path(method: &str) -> &str {
 }
 
 /// Returns an answer with an error status.
-fn refuse(code: Code, words: &str) -> Answer {
+fn error_answer(code: Code, words: &str) -> Answer {
     Answer::Refuse(Status::new(code, words))
 }
 
 /// Returns the answer to a request that cannot be decoded.
 fn undecodable_request() -> Answer {
-    refuse(Code::Internal, "cannot decode the request")
+    error_answer(Code::Internal, "cannot decode the request")
 }
 
 /// The options of a device plugin that needs neither of the optional calls.

@@ -148,7 +148,7 @@ impl Watch {
                 entries,
             } => {
                 self.rounds.count_answer();
-                self.on_scanned(&dir, watch, entries, now);
+                self.handle_scanned(&dir, watch, entries, now);
             }
             Input::Examined { path, kind } => {
                 self.rounds.count_answer();
@@ -165,8 +165,8 @@ impl Watch {
     pub fn handle_timeout(&mut self, now: Time) {
         if self.resync_at.is_some_and(|at| at <= now) {
             self.resync_at = Some(now + config::RESYNC_INTERVAL);
-            self.scans.forget_calm(now);
-            self.examinations.forget_calm(now);
+            self.scans.forget_expired(now);
+            self.examinations.forget_expired(now);
             self.rescan_all(RoundReason::Resync, now);
         }
         self.begin_round(now);
@@ -209,7 +209,7 @@ impl Watch {
             };
             let is_needed = match &output {
                 // The directory may have been moved, and the watch is in use for its new path.
-                Output::Unwatch { watch } => self.tree.watched_by(*watch).is_none(),
+                Output::Unwatch { watch } => self.tree.dir_of_watch(*watch).is_none(),
                 // The directory may have been removed from the tree in the meantime.
                 Output::Scan { dir, .. } => self.tree.contains(dir),
                 Output::Examine { path } => self.tree.contains(split(path).0),
@@ -231,9 +231,9 @@ impl Watch {
                 is_directory,
             } => self.on_appeared(watch, &name, is_directory, now),
             Event::Vanished { watch, name } => self.on_vanished(watch, &name, now),
-            Event::Moved { watch } => self.rescan_each(self.tree.watched_by(watch), now),
+            Event::Moved { watch } => self.rescan_each(self.tree.dir_of_watch(watch), now),
             Event::Unwatched { watch } => {
-                if let Some(dir) = self.tree.watched_by(watch) {
+                if let Some(dir) = self.tree.dir_of_watch(watch) {
                     self.tree.set_watch(&dir, None);
                     self.rescan(dir, now);
                 }
@@ -244,7 +244,7 @@ impl Watch {
     }
 
     fn on_appeared(&mut self, watch: WatchId, name: &OsStr, is_directory: bool, now: Time) {
-        let Some(dir) = self.tree.watched_by(watch) else {
+        let Some(dir) = self.tree.dir_of_watch(watch) else {
             return; // The directory has been removed from the tree in the meantime.
         };
         let path = path::join(&dir, name);
@@ -262,7 +262,7 @@ impl Watch {
     /// Examines a known or expected name that vanished: the file may have been put back or
     /// replaced.
     fn on_vanished(&mut self, watch: WatchId, name: &OsStr, now: Time) {
-        let Some(dir) = self.tree.watched_by(watch) else {
+        let Some(dir) = self.tree.dir_of_watch(watch) else {
             return;
         };
         let path = path::join(&dir, name);
@@ -323,7 +323,7 @@ impl Watch {
         };
         match self.tree.child(dir, path) {
             Some(Child::Socket(known)) if known == identity => return Ok(()),
-            Some(Child::Socket(_)) if self.tree.socket(identity).is_none() => {
+            Some(Child::Socket(_)) if self.tree.socket_mut(identity).is_none() => {
                 // The path is reported as found again, without being reported as lost.
                 for replaced in self.tree.remove(path).sockets {
                     self.rescan_each(replaced.other_path_in, now);
@@ -344,7 +344,7 @@ impl Watch {
         is_link: bool,
     ) -> Result<(), Problem> {
         let mut other_path_in = None;
-        if let Some(known) = self.tree.socket(identity).cloned() {
+        if let Some(known) = self.tree.socket_mut(identity).cloned() {
             if is_link || !known.is_link {
                 self.ignore_other_path(path, identity);
                 return Ok(());
@@ -370,7 +370,7 @@ impl Watch {
     /// Logs that unless the path ignored before was in the same directory.
     fn ignore_other_path(&mut self, path: &Arc<Path>, identity: Identity) {
         let dir = self.tree.shared_path(split(path).0);
-        if let Some(known) = self.tree.socket(identity) {
+        if let Some(known) = self.tree.socket_mut(identity) {
             if known.other_path_in != dir {
                 known.other_path_in = dir;
                 log::info!(

@@ -67,7 +67,7 @@ impl Pauses {
 
     fn remember(&mut self, path: &Arc<Path>, now: Time) {
         if self.by_path.len() >= MAX_SOCKETS {
-            self.forget_calm(now);
+            self.forget_expired(now);
         }
         // If there are still too many, work for this path is granted without a pause.
         if self.by_path.len() < MAX_SOCKETS {
@@ -77,7 +77,7 @@ impl Pauses {
     }
 
     /// Forgets the paths that would start with the first pause again.
-    pub(super) fn forget_calm(&mut self, now: Time) {
+    pub(super) fn forget_expired(&mut self, now: Time) {
         self.by_path.retain(|_, pause| now < pause.end + PAUSE_CALM);
     }
 

@@ -38,7 +38,7 @@ impl Watch {
         if !self.tree.is_root(dir) {
             self.tree.add_root(dir);
         }
-        self.on_scanned(dir, watch, entries, now);
+        self.handle_scanned(dir, watch, entries, now);
         self.check_invariants();
         Ok(())
     }

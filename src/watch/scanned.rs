@@ -18,7 +18,7 @@ use crate::time::Time;
 use crate::{config, escape};
 
 impl Watch {
-    pub(super) fn on_scanned(
+    pub(super) fn handle_scanned(
         &mut self,
         dir: &Arc<Path>,
         watch: Result<WatchId, Problem>,
@@ -49,7 +49,7 @@ impl Watch {
             Err(gone) if gone.means_gone() => self.remove_path(dir, now),
             // An unreadable directory may still exist, so its plugins stay.
             Err(unreadable) => {
-                self.settle_expected(dir, false, &[]);
+                self.examine_expected(dir, false, &[]);
                 self.set_problem(dir, Some(unreadable), now);
             }
         }
@@ -95,7 +95,7 @@ impl Watch {
             });
         }
         unexamined.sort_unstable();
-        self.settle_expected(dir, misfit.is_none(), &unexamined);
+        self.examine_expected(dir, misfit.is_none(), &unexamined);
         let not_examined = (!unexamined.is_empty()).then_some(Problem::NotExamined);
         let not_reported = listing.unreported.map(Problem::NotReported);
         let problem = unwatched.or(misfit).or(not_examined).or(not_reported);
@@ -106,7 +106,7 @@ impl Watch {
     /// complete (`is_whole`) or their names could not be examined (`unknown`, sorted), reports
     /// their number instead. Sockets below a subdirectory are left to the scan of that
     /// subdirectory.
-    fn settle_expected(&mut self, dir: &Arc<Path>, is_whole: bool, unknown: &[OsString]) {
+    fn examine_expected(&mut self, dir: &Arc<Path>, is_whole: bool, unknown: &[OsString]) {
         let (mut missing, mut undecided) = (Vec::<OsString>::new(), 0);
         for path in self.expected.below(dir) {
             let rest = path.strip_prefix(dir).ok();
@@ -140,7 +140,7 @@ impl Watch {
     /// Fails if the watch belongs to another path: the directory is mounted at both paths, or was
     /// moved from there a moment ago.
     fn claim_watch(&mut self, dir: &Arc<Path>, watch: WatchId, now: Time) -> Result<(), Problem> {
-        let owner = self.tree.watched_by(watch);
+        let owner = self.tree.dir_of_watch(watch);
         if owner.as_ref() == Some(dir) {
             return Ok(());
         }

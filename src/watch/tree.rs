@@ -169,7 +169,7 @@ impl Tree {
 
     /// Returns the directory that a watch belongs to, or `None` if the watch is not in use any
     /// more.
-    pub(super) fn watched_by(&self, watch: WatchId) -> Option<Arc<Path>> {
+    pub(super) fn dir_of_watch(&self, watch: WatchId) -> Option<Arc<Path>> {
         self.watched.get(&watch).map(Arc::clone)
     }
 
@@ -198,7 +198,7 @@ impl Tree {
         dir.flat_map(|dir| dir.children.keys().cloned()).collect()
     }
 
-    pub(super) fn socket(&mut self, identity: Identity) -> Option<&mut Socket> {
+    pub(super) fn socket_mut(&mut self, identity: Identity) -> Option<&mut Socket> {
         self.sockets.get_mut(&identity)
     }
 
