@@ -77,7 +77,7 @@ fn path(options: &Options) -> String {
 pub(super) fn sort_records(records: &mut [Value]) {
     records.sort_by_cached_key(|record| {
         let keys = record_keys(record);
-        (keys[0].is_empty(), keys.map(str::to_owned))
+        (keys[0].is_empty(), keys.join("\0"))
     });
 }
 

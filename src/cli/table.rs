@@ -4,7 +4,7 @@
 //! A column is as wide as its widest cell, and two spaces separate columns. The widths are kept, so
 //! that rows which are shown later are aligned with the earlier ones.
 
-use std::mem;
+use std::{iter, mem};
 
 use serde_json::Value;
 
@@ -39,12 +39,10 @@ impl Table {
     /// Adds a row of cells.
     pub(super) fn add(&mut self, cells: impl IntoIterator<Item = String>) {
         let mut row = Vec::new();
-        for (at, cell) in cells.into_iter().enumerate() {
-            let cell = if self.is_coloured {
-                cell
-            } else {
-                strip_colour(&cell).to_owned()
-            };
+        for (at, mut cell) in cells.into_iter().enumerate() {
+            if !self.is_coloured && cell.ends_with(RESET) {
+                cell = strip_colour(&cell).to_owned();
+            }
             if self.widths.len() == at {
                 self.widths.push(0);
             }
@@ -94,7 +92,7 @@ impl Table {
             text.push_str(indent);
             let mut gap = 0;
             for (cell, max) in row.iter().zip(&self.widths) {
-                text.push_str(&" ".repeat(gap));
+                text.extend(iter::repeat_n(' ', gap));
                 text.push_str(cell);
                 gap = max - width(cell) + GAP;
             }
