@@ -39,10 +39,11 @@ impl Table {
     /// Adds a row of cells.
     pub(super) fn add(&mut self, cells: impl IntoIterator<Item = String>) {
         let mut row = Vec::new();
-        for (at, mut cell) in cells.into_iter().enumerate() {
-            if !self.is_coloured && cell.ends_with(RESET) {
-                cell = strip_colour(&cell).to_owned();
-            }
+        for (at, cell) in cells.into_iter().enumerate() {
+            let cell = match self.is_coloured {
+                false if cell.ends_with(RESET) => strip_colour(&cell).to_owned(),
+                _ => cell,
+            };
             if self.widths.len() == at {
                 self.widths.push(0);
             }

@@ -118,7 +118,7 @@ impl Actions for Execution<'_> {
         }
         match connection {
             Some(connection) => {
-                health.set_liveness_source(server, self.socket.id, connection, context)
+                health.set_liveness_source(server, self.socket.id, connection, context);
             }
             None => health.check_at = Some(context.next_slow_check()),
         }
