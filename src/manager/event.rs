@@ -224,8 +224,11 @@ impl PluginEvent {
     /// Returns whether the type of the event is `Warning`; otherwise it is `Normal`.
     pub fn is_warning(&self) -> bool {
         match &self.kind {
-            EventKind::AttemptFailed { failure, .. } => {
-                !failure.is_wanted() && !failure.is_socket_changed()
+            EventKind::AttemptFailed {
+                failure, retry_in, ..
+            } => {
+                let is_passing = failure.is_socket_changed() && retry_in.is_some();
+                !failure.is_wanted() && !is_passing
             }
             _ => self.level() == Level::Warn,
         }
@@ -296,12 +299,12 @@ impl EventKind {
             Self::NotConnected { .. } => ("NotConnected", Info),
             Self::AttemptFailed {
                 failure,
+                retry_in,
                 is_repeated,
-                ..
             } => match failure.reason() {
                 reason if *is_repeated => (reason, Debug),
                 reason if failure.is_wanted() => (reason, Info),
-                reason if failure.is_socket_changed() => (reason, Debug),
+                reason if failure.is_socket_changed() && retry_in.is_some() => (reason, Debug),
                 reason => (reason, Warn),
             },
             Self::HandlerStalled => ("HandlerStalled", Info),

@@ -81,7 +81,7 @@ impl Failure {
     }
 
     /// Returns whether the socket at the path is missing or was replaced. The watch usually reports
-    /// that in a moment, so an attempt that fails for this reason is not a warning.
+    /// that in a moment, so this is not a warning if the attempt is repeated.
     pub fn is_socket_changed(&self) -> bool {
         matches!(
             self,

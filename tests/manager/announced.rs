@@ -4,6 +4,7 @@ mod limits;
 
 use std::path::Path;
 
+use log::Level;
 use plugind::config::{DEVICE_GRACE, DIAL_TIMEOUT, MAX_ANNOUNCED, MAX_REGISTRATIONS, OnDown};
 use plugind::handler::{HandlerTable, Plugin, device};
 use plugind::manager::{AnnouncementError, AnnouncementId, Input, Manager, Process, State};
@@ -110,6 +111,16 @@ fn an_endpoint_that_listens_within_ten_seconds_is_soon_enough() {
     world.listen(A, Script::serving([]));
     world.advance(seconds(2));
     assert_eq!(answers(&mut world), [(1, Ok(()))]);
+}
+
+#[test]
+fn an_endpoint_that_does_not_exist_is_a_warning() {
+    let mut world = world_with(&[]);
+    announce(&mut world, 1, A, GPU);
+    world.advance(DIAL_TIMEOUT);
+    let mut events = world.events.iter();
+    let failed = events.find(|it| it.reason() == "ConnectFailed").unwrap();
+    assert_eq!((failed.is_warning(), failed.level()), (true, Level::Warn));
 }
 
 #[test]
