@@ -50,8 +50,8 @@ pub(crate) struct ByName {
     /// Whether all links are to be compared once the first scan is over.
     awaits_scan: bool,
     compare_at: Option<Time>,
-    /// Whether there may be plugins that were restored and have not answered since
-    /// ([`Manager::awaiting`]). Stays `false` once there were none.
+    /// Whether there are plugins that were restored and have not answered since
+    /// ([`Manager::awaiting`]). Updated before links are set.
     has_restored: bool,
     is_failing: bool,
 }
@@ -161,7 +161,7 @@ impl ByName {
             self.compare_at = None;
             self.compare_all(manager)?;
         }
-        self.has_restored = self.has_restored && manager.awaiting().next().is_some();
+        self.has_restored = manager.awaiting().next().is_some();
         self.changed.sort_unstable();
         self.changed.dedup();
         for _ in 0..most {
