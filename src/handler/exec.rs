@@ -212,11 +212,12 @@ impl ExecHandler {
         let Queue { phase, jobs } = &mut self.queues[queue];
         let job = &mut jobs[0];
         let owed = job.owed.as_mut().filter(|_| has_room);
+        let is_first = owed.as_ref().is_some_and(|owed| owed.tries == 0);
         let pause = owed.and_then(|owed| owed.record_failure(context.now()));
         if let Some(ticket) = job.ticket.take() {
             context.answer(ticket, Err(reason.clone()));
         }
-        report_not_started(job, &reason, pause, context);
+        report_not_started(job, &reason, pause, is_first, context);
         let Some(pause) = pause else {
             let given_up = self.finish_first_job(queue, context);
             return cancel_debt(given_up.and_then(|job| job.owed), context);
@@ -451,12 +452,13 @@ fn cancel_debt(owed: Option<Owed>, context: &mut Context<'_>) {
     }
 }
 
-/// Reports that a `del` could not be started: as a warning until the second failure that counts
-/// ([`Owed::tries`]), and when the `del` is given up.
+/// Reports that a `del` could not be started: as a warning the first time, and when the `del` is
+/// given up.
 fn report_not_started(
     job: &Job,
     reason: &Reason,
     pause: Option<Duration>,
+    is_first: bool,
     context: &mut Context<'_>,
 ) {
     let (plugin, reason) = (&job.plugin, escape::text(reason.as_str()));
@@ -467,7 +469,7 @@ fn report_not_started(
                 format!("giving up del, so the program did not clean up: {reason} tries={tries}");
             context.emit(plugin, EventType::Warning, "ProgramGivenUp", message);
         }
-        Some(pause) if tries == 1 => {
+        Some(pause) if is_first => {
             let message =
                 format!("del failed and is retried with backoff: {reason} retry_in={pause:?}");
             context.emit(plugin, EventType::Warning, "ProgramFailed", message);

@@ -403,6 +403,7 @@ fn a_del_that_can_never_be_started_is_given_up() {
     }
     assert_eq!(bench.take_spawned_verb().1, "re-add");
     assert_eq!(bench.owed.len(), 0);
+    assert_eq!(bench.reported, ["ProgramFailed", "ProgramGivenUp"]);
 }
 
 /// Returns the last of the new effects, a program to be started, and discards the others.
