@@ -444,6 +444,19 @@ impl ListedPlugin {
         }
     }
 
+    /// Removes the plugin from the store. If another plugin is current, removes only the devices:
+    /// the other plugin then stays current after the next list. Returns `false` if nothing was
+    /// removed.
+    fn forget_devices(&self) -> bool {
+        let (store, plugin) = (&self.store, &self.plugin);
+        let current = store.get(&plugin.name);
+        if current.is_some_and(|it| it.plugin.has_socket_of(plugin)) {
+            return store.remove(plugin).is_some();
+        }
+        let forget = |known: &mut DevicePlugin| std::mem::take(&mut known.devices);
+        store.with(plugin, forget).is_some_and(|it| !it.is_empty())
+    }
+
     /// Handles the expiry of a timer: applies the waiting list, opens the stream again, or forgets
     /// the devices. The timer of [`Published`] needs nothing here: [`DeviceHandler::advance`]
     /// follows.
@@ -455,7 +468,7 @@ impl ListedPlugin {
             if let Some(stream) = paused {
                 stream.resume(context);
             }
-        } else if self.store.remove(&self.plugin).is_some() {
+        } else if self.forget_devices() {
             self.reserved = context.reserve();
             let message = format!(
                 "removed its devices: it has sent no device list in time grace={DEVICE_GRACE:?}"

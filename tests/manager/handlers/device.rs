@@ -97,6 +97,27 @@ fn dm4_dm5_a_resource_has_the_newest_one_s_devices() {
 }
 
 #[test]
+fn an_older_plugin_that_lists_again_does_not_take_over() {
+    let mut node = Node::new();
+    for (socket, endpoint, id) in [("/r/old", "/p/old", "old"), ("/r/new", "/p/new", "new")] {
+        node.world.create(endpoint, listing(device_list([id])));
+        node.world.appear(socket, registrar(endpoint));
+        assert_eq!(node.notified(socket), Ok(()));
+    }
+    node.world.remove("/p/old");
+    node.world.cut("/p/old");
+    node.world.advance(3 * DEVICE_GRACE);
+    let events = node.world.events.iter();
+    let removed = events.filter(|it| it.reason() == "DevicesRemoved");
+    assert_eq!(removed.count(), 1);
+    node.world.create("/p/old", listing(device_list(["old"])));
+    node.world.advance(DEVICE_GRACE);
+    assert_devices(&node, "new");
+    node.world.vanish("/r/new");
+    assert_devices(&node, "old");
+}
+
+#[test]
 fn dm6_devices_of_a_lost_plugin_are_unhealthy_and_kept() {
     let mut node = with_devices(&["a", "b"]);
     node.world.remove(GPU);
