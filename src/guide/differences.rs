@@ -52,6 +52,8 @@
 //! | more than 16,384 devices in a list | up to 4 MiB | are refused; the list before stays |
 //! | several device lists within 100 ms | are all applied | the newest is applied |
 //! | a device plugin whose ListAndWatch stream ends | stays closed | is opened again (7) |
+//! | meanwhile, an older plugin of its resource | is used at once | is used after 5 min (8) |
 //!
 //! 6. And tried again later; small ones are accepted.
 //! 7. Unless the plugin returns UNIMPLEMENTED, or registered by calling `kubelet.sock`.
+//! 8. At once if the newer plugin registered by calling `kubelet.sock`.
