@@ -105,7 +105,8 @@ impl Registrar {
     }
 
     /// Makes room for a connection that waits to be accepted: closes a client now, or else the
-    /// first one whose calls are answered.
+    /// first one whose calls are answered. Clients of one user whose process IDs are not known
+    /// count as clients of one process: otherwise such a process could keep out all others.
     pub fn make_room(&mut self, now: Time) {
         self.is_crowded = true;
         let count = |caller| self.clients.iter().filter(|it| it.caller == caller).count();
