@@ -22,8 +22,8 @@
 //!   tree a tree.
 //! - One socket is one plugin and has one path, whatever links lead to it: the first path that is
 //!   seen, but the socket's own path is preferred to a symbolic link, because the kernel does not
-//!   report through the link that the socket was replaced. Other paths are logged and ignored; when
-//!   the known path is removed, the directory of the other path is scanned.
+//!   report through the link that the socket was replaced. Other paths are ignored, and the first
+//!   one is logged; when the known path is removed, the directory of the last one is scanned.
 //! - Seeing the same identity twice changes nothing. Another identity at a known path is reported
 //!   as found again: for the manager it is a new generation. A path whose identity is in doubt is
 //!   examined again, and a path that cannot be examined keeps its last known state.
@@ -367,12 +367,11 @@ impl Watch {
     }
 
     /// Ignores another path to a known socket, and reports the path as lost if it was expected.
-    /// Logs that unless the path ignored before was in the same directory.
+    /// Logs that only for the first such path of a socket: each scan finds them all again.
     fn ignore_other_path(&mut self, path: &Arc<Path>, identity: Identity) {
         let dir = self.tree.shared_path(split(path).0);
         if let Some(known) = self.tree.socket_mut(identity) {
-            if known.other_path_in != dir {
-                known.other_path_in = dir;
+            if std::mem::replace(&mut known.other_path_in, dir).is_none() {
                 log::info!(
                     "{}: ignored: it leads to a socket that is already known socket={}",
                     escape::path(path),

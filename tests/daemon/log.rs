@@ -3,6 +3,7 @@
 use std::fs;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::symlink;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::Stdio;
@@ -11,6 +12,7 @@ use std::time::Duration;
 
 use nix::sys::signal::Signal;
 
+use crate::api::node::Node;
 use crate::support::bind::bind;
 use crate::support::daemon::{Daemon, status};
 use crate::support::pipe::{FILLER, full_pipe, pipe};
@@ -140,4 +142,22 @@ fn a_stop_without_the_last_state_is_a_warning() {
     let warning = daemon.until_logged("the last changes were not saved");
     let why = "nor deregistered after the next start: cannot write the state file: ";
     assert!(warning.contains(why), "{warning}");
+}
+
+#[test]
+fn links_to_a_socket_in_two_directories_are_logged_once() {
+    let mut node = Node::start();
+    let _plugin = node.serve("a.sock", "a");
+    for dir in ["b", "c"] {
+        let dir = node.registry(dir);
+        fs::create_dir(&dir).unwrap();
+        symlink("../a.sock", dir.join("a.sock")).unwrap();
+    }
+    for _ in 0..3 {
+        assert_eq!(node.ask("POST", "/v1/rescan").status, 200);
+    }
+    node.daemon.signal(Signal::SIGUSR1);
+    let lines = node.daemon.lines_until(" status ");
+    let ignored = lines.iter().filter(|it| it.contains("already known"));
+    assert_eq!(ignored.count(), 1, "{lines:?}");
 }
