@@ -344,21 +344,27 @@ impl Watch {
         is_link: bool,
     ) -> Result<(), Problem> {
         let mut other_path_in = None;
-        if let Some(known) = self.tree.socket_mut(identity).cloned() {
+        let known = self.tree.socket_mut(identity).cloned();
+        if let Some(known) = &known {
             if is_link || !known.is_link {
                 self.ignore_other_path(path, identity);
                 return Ok(());
             }
             other_path_in = self.tree.shared_path(split(&known.path).0);
             self.tree.remove(&known.path);
-            self.outputs.push_back(Output::Lost { path: known.path });
         }
         let socket = Socket {
             path: Arc::clone(path),
             is_link,
             other_path_in,
         };
-        self.tree.add_socket(identity, socket)?;
+        if let Err(problem) = self.tree.add_socket(identity, socket) {
+            // There was room for the link, so the socket stays known by that.
+            let _ = known.map(|known| self.tree.add_socket(identity, known));
+            return Err(problem);
+        }
+        let lost = known.map(|Socket { path, .. }| Output::Lost { path });
+        self.outputs.extend(lost);
         self.expected.remove(path);
         self.lose_expected(path); // Nothing is below a socket.
         let path = Arc::clone(path);

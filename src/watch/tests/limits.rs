@@ -49,6 +49,25 @@ fn one_directory_leaves_room_for_others() {
 }
 
 #[test]
+fn a_link_stays_known_if_the_directory_of_its_socket_is_full() {
+    let mut t = Timeline::scanned(&[("link", link(100_001)), ("sub", EntryKind::Directory)]);
+    t.scan("/p/sub", Ok(WatchId(2)), Ok(sockets(1..=MOST)));
+    assert_eq!(
+        t.count_found_and_lost(),
+        (config::MAX_EXAMINED_NAMES + 1, 0)
+    );
+    t.examine("/p/sub/own", socket(100_001));
+    t.expect(&[&format!("/p/sub: {}", Problem::TooManyNames)]);
+    t.examine_gone("/p/sub/000001");
+    t.examine("/p/sub/own", socket(100_001));
+    t.expect(&[
+        "lost /p/sub/000001",
+        "lost /p/link",
+        "found /p/sub/own #100001",
+    ]);
+}
+
+#[test]
 fn sockets_found_before_the_limit_was_reached_stay() {
     let dirs = [("a", EntryKind::Directory), ("b", EntryKind::Directory)];
     let mut t = Timeline::scanned(&dirs);
