@@ -210,7 +210,7 @@
 //!   `..`, no control characters, and permissions of `rwm`. Any other is refused.
 //! - A device that is removed or becomes unhealthy is removed from the file in the same turn, and
 //!   the file with its last device. Files of an earlier process are removed at the start; the end
-//!   of the daemon leaves them.
+//!   of the daemon leaves them, except those of commands.
 //! - The directory is created if it is missing. It must not be a symbolic link, and only root and
 //!   the daemon's user may be able to change it. One daemon uses it at a time. Changes that fail,
 //!   as on a full disk, are repeated every 5 s. Another directory needs a restart.

@@ -370,9 +370,12 @@ impl PluginManager {
     }
 
     /// Saves the registered plugins for the next start, if a state file is configured, and makes
-    /// the pending changes to the links to endpoints. Must be called last. If the file cannot be
-    /// written, logs what that means for the next start.
+    /// the pending changes to the links to endpoints and to the CDI files. Must be called last. If
+    /// the state file cannot be written, logs what that means for the next start.
     pub fn save(&mut self) {
+        if let Some(cdi_dir) = &mut self.cdi_dir {
+            cdi_dir.handle_timeout(self.clock.now());
+        }
         if let Some(links) = &mut self.links {
             let world = by_name::World {
                 manager: &self.manager,

@@ -3,8 +3,8 @@
 //!
 //! A file is written beside the old one and renamed over it, so that a runtime never reads an
 //! incomplete file. Changes are made at the end of a turn; a change that fails is retried. The
-//! files of an earlier process are removed at the start. The files stay when the daemon stops,
-//! because the plugins keep running.
+//! files of an earlier process are removed at the start. The files of plugins stay when the daemon
+//! stops, because the plugins keep running; those of leases are removed, because the leases end.
 //!
 //! Only the process that holds the lock in a directory writes the files there.
 

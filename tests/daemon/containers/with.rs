@@ -373,11 +373,17 @@ fn a_command_has_a_file_for_all_its_devices_while_it_runs() {
     let edits = &file["devices"][0]["containerEdits"];
     assert_eq!(edits["env"], json!(["SIMULATED_DEVICES=device-0,device-1"]));
     assert_eq!(edits["deviceNodes"].as_array().unwrap().len(), 2);
-    until("the file is removed", || {
+    let has_file = || {
         let names = fs::read_dir(dir).unwrap();
         let mut names = names.map(|entry| entry.unwrap().file_name().into_string().unwrap());
-        (!names.any(|name| name.contains("lease"))).then_some(())
-    });
+        names.any(|name| name.contains("lease"))
+    };
+    until("the file is removed", || (!has_file()).then_some(()));
+    let holder = held.hold(&[RESOURCE]);
+    until("the file", || has_file().then_some(()));
+    held.node.daemon.end_with(Signal::SIGTERM);
+    assert!(!has_file(), "the end of the daemon removes it, too");
+    end(holder);
 }
 
 #[test]
