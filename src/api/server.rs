@@ -31,7 +31,8 @@ pub struct Server {
     is_stopping: bool,
 }
 
-/// The number of a client, which is never reused.
+/// The number of a client. Never reused, and unlikely to be one that a client of an earlier process
+/// had.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ClientId(pub u64);
 
@@ -74,6 +75,14 @@ enum Task {
 }
 
 impl Server {
+    /// Creates a server whose first client has the number after this one.
+    pub fn after(last: ClientId) -> Self {
+        Self {
+            last: last.0,
+            ..Self::default()
+        }
+    }
+
     /// Returns the response to a client beyond [`API_CLIENTS`]: it is written to the new
     /// connection, which is then closed.
     pub fn busy() -> Vec<u8> {

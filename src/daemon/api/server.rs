@@ -82,7 +82,9 @@ impl Api {
         Ok(Self {
             listeners,
             allocate_group: config.allocate_group,
-            server: Server::default(),
+            // The CDI device of a client is named after its number: a container that was created
+            // with the device of an earlier process must not get that of another client.
+            server: Server::after(ClientId(random() >> 1)),
             clients: Vec::new(),
             events: EventLog::default(),
             daemon: api::Daemon {

@@ -387,6 +387,24 @@ fn a_command_has_a_file_for_all_its_devices_while_it_runs() {
 }
 
 #[test]
+fn the_devices_of_a_command_have_another_name_after_a_restart() {
+    let dir = tempfile::tempdir().unwrap();
+    let option = format!("--cdi-dir={}", dir.path().display());
+    let name_in_a_new_run = || {
+        let mut node = Node::start_with(&[&option]);
+        let plugin = Simulated::start(&node.registry(""), TYPE, RESOURCE, &[]);
+        node.daemon.until_logged("received a device list");
+        let held = Held { node, plugin };
+        held.run(&[RESOURCE, "--", "printenv", "PLUGIND_CDI_DEVICES"])
+    };
+    let names = [name_in_a_new_run(), name_in_a_new_run()];
+    assert!(
+        names[0].1.contains("x.lease-") && names[0] != names[1],
+        "{names:?}"
+    );
+}
+
+#[test]
 fn only_members_of_the_group_are_granted_devices() {
     if !nix::unistd::geteuid().is_root() {
         return; // Only root can become another user.
