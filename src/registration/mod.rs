@@ -215,6 +215,12 @@ impl Registrar {
         let client = clients.find(|client| client.endpoint_of(id).is_some())?;
         let endpoint = client.endpoint_of(id).cloned()?;
         let result = result.map_err(|error| error_status(&error, &endpoint));
+        // The manager emits no event for a plugin that exceeds a limit.
+        let is_limit = |status: &&Status| status.code == Code::ResourceExhausted;
+        if let Some(status) = result.as_ref().err().filter(is_limit) {
+            let (caller, reason) = (client.caller, status.message.clone());
+            self.outputs.push_back(Output::Rejected { caller, reason });
+        }
         client.answer(id, result, now);
         if self.is_crowded && !client.is_calling() {
             client.close(now);

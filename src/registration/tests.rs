@@ -183,6 +183,9 @@ fn a_failure_has_its_code_and_kubelets_message() {
         let (id, _) = node.announced().remove(0);
         node.answer(id, Err(error));
         assert_eq!(node.results(client), [Err((code, message.to_owned()))]);
+        let logged = node.registrar.poll_output();
+        let is_limit = code == Code::ResourceExhausted;
+        assert_eq!(matches!(logged, Some(Output::Rejected { .. })), is_limit);
     }
 }
 
