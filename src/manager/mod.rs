@@ -286,16 +286,18 @@ impl Manager {
 
     /// Returns the restored plugins that wait to be registered again, in unspecified order. Leaves
     /// out those whose last attempt ended with a refusal.
-    pub fn awaiting(&self) -> impl Iterator<Item = &Arc<Plugin>> {
-        self.sockets().filter_map(|socket| {
-            let registered = socket.registered().filter(|it| it.is_restored());
-            let desired = socket.desired().filter(|it| {
-                let failure = it.last_failure.as_deref();
-                !matches!(failure, Some(Failure::Refused(_)))
-            });
-            let found = desired.and_then(|it| it.restored.as_ref());
-            registered.map(|it| &it.plugin).or(found)
-        })
+    pub fn restored_plugins(&self) -> impl Iterator<Item = &Arc<Plugin>> {
+        let is_refused = |socket: &&Socket| {
+            let failure = socket.desired().and_then(|it| it.last_failure.as_deref());
+            matches!(failure, Some(Failure::Refused(_)))
+        };
+        let sockets = self.sockets().filter(move |it| !is_refused(it));
+        sockets.filter_map(Socket::restored)
+    }
+
+    /// Returns whether restored plugins wait to be registered again, be they refused or not.
+    pub fn has_restored(&self) -> bool {
+        self.sockets().any(|socket| socket.restored().is_some())
     }
 
     /// Returns the registered plugins of a type and name, oldest first. The last one is the one to

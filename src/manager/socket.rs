@@ -120,6 +120,13 @@ impl Socket {
         self.registered.as_ref()
     }
 
+    /// Returns the plugin that was restored and has not been registered again, if there is one.
+    pub(super) fn restored(&self) -> Option<&Arc<Plugin>> {
+        let registered = self.registered.as_ref().filter(|it| it.is_restored());
+        let found = self.desired.as_ref().and_then(|it| it.restored.as_ref());
+        registered.map(|it| &it.plugin).or(found)
+    }
+
     /// Returns the name of the state of the operation, if one runs.
     pub fn operation_state(&self) -> Option<&'static str> {
         self.running().map(Operation::state)

@@ -50,8 +50,8 @@ pub(crate) struct ByName {
     /// Whether all links are to be compared once the first scan is over.
     awaits_scan: bool,
     compare_at: Option<Time>,
-    /// Whether there are plugins that were restored and have not answered since
-    /// ([`Manager::awaiting`]). Updated before links are set.
+    /// Whether there may be plugins that were restored and have not answered since
+    /// ([`Manager::has_restored`]). Stays `false` once there were none.
     has_restored: bool,
     is_failing: bool,
 }
@@ -161,7 +161,7 @@ impl ByName {
             self.compare_at = None;
             self.compare_all(manager)?;
         }
-        self.has_restored = manager.awaiting().next().is_some();
+        self.has_restored = self.has_restored && manager.has_restored();
         self.changed.sort_unstable();
         self.changed.dedup();
         for _ in 0..most {
@@ -178,7 +178,7 @@ impl ByName {
     fn compare_all(&mut self, manager: &Manager) -> io::Result<()> {
         create_dir(&self.dir)?;
         let registered = manager.registered().map(|it| &it.plugin);
-        let plugins = registered.chain(manager.awaiting());
+        let plugins = registered.chain(manager.restored_plugins());
         self.changed.extend(plugins.cloned().map(NameKey));
         let changed = self.changed.iter();
         let paths = changed.filter_map(|NameKey(it)| link_path(&it.kind, &it.name));
@@ -258,11 +258,11 @@ impl ByName {
     }
 
     /// Returns the plugin to use for a name: the newest registered one, else a restored one that
-    /// has not answered since the restart ([`Manager::awaiting`]).
+    /// has not answered since the restart ([`Manager::restored_plugins`]).
     fn current<'a>(&self, manager: &'a Manager, of: &Arc<Plugin>) -> Option<&'a Arc<Plugin>> {
         let restored = || {
-            let awaiting = self.has_restored.then(|| manager.awaiting());
-            awaiting?.find(|it| it.name == of.name && it.kind == of.kind)
+            let restored = self.has_restored.then(|| manager.restored_plugins());
+            restored?.find(|it| it.name == of.name && it.kind == of.kind)
         };
         manager.current(of).or_else(restored)
     }
