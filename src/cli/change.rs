@@ -1,8 +1,9 @@
 //! `plugind retry`, `forget`, `rescan`, `reload`, `log-level`: requests that make the daemon act.
 
 use std::os::unix::ffi::OsStrExt as _;
+use std::time::Duration;
 
-use super::client::{Request, percent_encode, print};
+use super::client::{Client, Request, percent_encode, print};
 use super::failure::{Failure, FailureKind, Result};
 use super::options::{Context, DEFAULT, Options, Target};
 use super::table::Table;
@@ -12,7 +13,11 @@ pub(super) fn run(context: &Context<'_>) -> Result<()> {
     let path = path(context.options);
     let mut request = Request::get(&path);
     request.changes = true;
-    let done = context.client.json(&request);
+    let client = Client {
+        socket: context.client.socket.clone(),
+        timeout: CHANGE_TIMEOUT,
+    };
+    let done = client.json(&request);
     let mut done = done.map_err(|failure| match context.options.target.display_name() {
         Some(named) if failure.kind == FailureKind::NotFound => {
             Failure::new(failure.kind, format!("{named} does not exist"))
@@ -48,6 +53,10 @@ fn path(options: &Options) -> String {
     let verb = options.verb.trim_end_matches("-level");
     format!("/v1/{verb}{query}")
 }
+
+/// The time limit for a response: `rescan` reads directories, which may be large or on slow file
+/// systems.
+const CHANGE_TIMEOUT: Duration = Duration::from_secs(60);
 
 pub(super) const RETRY_HELP: &str = "\
 Reset the backoff of a plugin or socket, or of all, in a running plugind, and

@@ -23,9 +23,7 @@ use crate::handler::DialError;
 #[derive(Debug)]
 pub(super) struct Client {
     pub(super) socket: PathBuf,
-    /// The time for a response to begin and, if it does not follow changes, to continue. A request
-    /// that changes something may take six times as long, because `rescan` reads directories, which
-    /// may be large or on slow file systems.
+    /// The time for a response to begin and, if it does not follow changes, to continue.
     pub(super) timeout: Duration,
 }
 
@@ -92,15 +90,15 @@ impl Client {
         let target = request.target;
         let head = format!("{method} {target} HTTP/1.0\r\nHost: localhost\r\n{length}\r\n");
         connection.send(head.as_bytes()).map_err(read_error)?;
-        let timeout = self.timeout * if request.changes { 6 } else { 1 };
         let mut response = Response {
             connection,
             status: 0,
-            timeout: Some(timeout),
+            timeout: Some(self.timeout),
             until: if request.follows {
                 request.until
             } else {
-                request.until.or(Deadline::after(response_time(timeout)))
+                let time = response_time(self.timeout);
+                request.until.or(Deadline::after(time))
             },
             received: Vec::new(),
             missing: 0,
@@ -381,7 +379,7 @@ mod tests {
 
     #[test]
     fn a_silent_or_stalled_daemon_times_out() {
-        for head in ["", "HTTP/1.1 200 OK\r\n\r\n{"] {
+        for (head, changes) in [("", false), ("", true), ("HTTP/1.1 200 OK\r\n\r\n{", false)] {
             let dir = tempfile::tempdir().unwrap();
             let socket = dir.path().join("api.sock");
             let listener = UnixListener::bind(&socket).unwrap();
@@ -389,7 +387,9 @@ mod tests {
             let client = Client { socket, timeout };
             let mut daemon = None;
             let asked = thread::scope(|scope| {
-                let asked = scope.spawn(|| client.json(&Request::get("/")));
+                let mut request = Request::get("/");
+                request.changes = changes;
+                let asked = scope.spawn(move || client.json(&request));
                 let (stream, _) = daemon.insert(listener.accept().unwrap());
                 stream.write_all(head.as_bytes()).unwrap();
                 asked.join().unwrap()

@@ -11,7 +11,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::arguments::{Argument, Arguments, UsageError};
-use super::client::{Client, Request, Response, percent_encode};
+use super::client::{Client, RESPONSE_TIMEOUT, Request, Response, percent_encode};
 use super::failure::{Failure, FailureKind, Result};
 use super::options::{print_remark, socket_of};
 use super::values::{duration, path, text};
@@ -93,10 +93,7 @@ pub fn run(options: &Options) -> Result<u8> {
 /// `options.wait`, retries if the daemon is too busy or not ready, or if its response fails.
 fn allocate(options: &Options) -> Result<Response> {
     let until = Deadline::after(options.wait.unwrap_or_default());
-    let client = Client {
-        socket: socket_of(options.socket.as_ref()),
-        timeout: options.wait.unwrap_or_default() + CALLS_TIMEOUT,
-    };
+    let client = client(options);
     let target = target(options);
     let mut request = Request::get(&target);
     request.changes = true;
@@ -111,6 +108,15 @@ fn allocate(options: &Options) -> Result<Response> {
             }) => return Err(Failure::new(FailureKind::Busy, why)),
             opened => return opened,
         }
+    }
+}
+
+/// Returns the client, whose time limit includes the wait and the calls to the plugins.
+fn client(options: &Options) -> Client {
+    let calls: Duration = options.resources.iter().map(|_| CALLS_TIMEOUT).sum();
+    Client {
+        socket: socket_of(options.socket.as_ref()),
+        timeout: options.wait.unwrap_or_default() + calls + RESPONSE_TIMEOUT,
     }
 }
 
@@ -135,9 +141,8 @@ const LOST: &str =
 /// The time limit of `--wait` without `--timeout`: the longest that an option accepts.
 const FOR_EVER: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
-/// The time that the calls to the plugins may take: three calls of 10 s for each of 8 resources,
-/// and a minute in reserve.
-const CALLS_TIMEOUT: Duration = Duration::from_secs(300);
+/// The time that the calls to the plugin of a resource may take: three calls of 10 s.
+const CALLS_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The pause before a request that failed is retried.
 const PAUSE: Duration = Duration::from_millis(50);
@@ -169,3 +174,31 @@ them. Exit status: 0 done, 1 failed, 2 wrong usage, 3 no daemon, 4 no such
 resource, 75 no device is free or the plugin does not answer, 126 the command
 cannot be run, 127 the command does not exist.
 ";
+
+#[cfg(test)]
+mod tests {
+    use lexopt::Parser;
+
+    use super::*;
+
+    fn parse(line: &[&str]) -> std::result::Result<Options, String> {
+        let line = [&["with"], line, &["--", "true"]].concat();
+        match Command::parse(Parser::from_args(line)) {
+            Ok(Command::With(options)) => Ok(options),
+            Ok(other) => panic!("{other:?}"),
+            Err(error) => Err(error.to_string()),
+        }
+    }
+
+    #[test]
+    fn a_silent_daemon_is_given_up_after_the_wait_and_the_calls() {
+        for (line, seconds) in [
+            (&["a/b"][..], 40),
+            (&["a/b", "a/c"], 70),
+            (&["--timeout=1h", "a/b"], 3640),
+        ] {
+            let timeout = client(&parse(line).unwrap()).timeout;
+            assert_eq!(timeout, Duration::from_secs(seconds), "{line:?}");
+        }
+    }
+}
