@@ -12,7 +12,6 @@ use std::time::Duration;
 
 use super::request::{Method, Request};
 use super::response::{Response, Status};
-use crate::config::{MAX_LEASED_DEVICES, MAX_LEASED_RESOURCES};
 use crate::escape;
 use crate::handler::device::Wish;
 use crate::manager::State;
@@ -240,34 +239,10 @@ impl Query<'_> {
     /// Removes the parameters of an allocation, of which `resource` (`RESOURCE` or `RESOURCE=N`)
     /// and `device` may be repeated; returns the devices that are requested.
     fn take_wish(&mut self) -> Result<Wish, Response> {
-        let devices = self.take_all("device")?;
-        let mut resources = Vec::<(String, usize)>::new();
-        for resource in self.take_all("resource")? {
-            let (name, count) = resource.rsplit_once('=').unwrap_or((&resource, "1"));
-            let count: usize = count.parse().unwrap_or(0);
-            let is_repeated = resources.iter().any(|(other, _)| other == name);
-            if name.is_empty() || is_repeated || !(1..=MAX_LEASED_DEVICES).contains(&count) {
-                return Err(invalid(
-                    "resource",
-                    "must be a name, or a name, = and a number from 1 to 256, and no name twice",
-                ));
-            }
-            resources.push((name.to_owned(), count));
-        }
-        if !(1..=MAX_LEASED_RESOURCES).contains(&resources.len()) {
-            return Err(invalid("resource", "must be given 1 to 8 times"));
-        }
-        let is_sole = resources.len() == 1 && devices.len() <= resources[0].1;
-        if !devices.is_empty() && !is_sole {
-            let why = "needs exactly one resource, with at least as many devices";
-            return Err(invalid("device", why));
-        }
+        let (resources, devices) = (self.take_all("resource")?, self.take_all("device")?);
         let wait = self.take_parsed("wait", "is not a number", |text| text.parse().ok())?;
-        Ok(Wish {
-            resources,
-            devices,
-            wait: wait.map(Duration::from_millis),
-        })
+        let wish = Wish::parse(&resources, devices, wait.map(Duration::from_millis));
+        wish.map_err(|why| bad(&format!("parameter {why}")))
     }
 
     /// Removes all parameters with a name. Returns their values.

@@ -18,51 +18,50 @@ use super::values::{duration, path, text};
 use super::{Command, json};
 use crate::daemon::client::Deadline;
 use crate::escape;
+use crate::handler::device::Wish;
 
 /// A command, and the devices that it needs.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
     socket: Option<PathBuf>,
-    /// The resources as typed: `RESOURCE` or `RESOURCE=N`.
-    resources: Vec<String>,
-    devices: Vec<String>,
-    /// The time limit for waiting until devices are free; `None` does not wait.
-    wait: Option<Duration>,
+    wish: Wish,
     command: Vec<OsString>,
 }
 
 /// Parses the arguments after `with`.
 pub(super) fn parse(arguments: &mut Arguments) -> std::result::Result<Command, UsageError> {
-    let mut options = Options::default();
+    let (mut socket, mut wait, mut command) = (None, None, Vec::new());
+    let (mut resources, mut devices) = (Vec::new(), Vec::new());
     loop {
-        if let Some(command) = arguments.take_after_dashes() {
-            options.command = command;
+        if let Some(rest) = arguments.take_after_dashes() {
+            command = rest;
             break;
         }
         match arguments.next()? {
-            Some(Argument::Option("--socket")) => options.socket = Some(arguments.value(path)?),
-            Some(Argument::Option("--device")) => options.devices.push(arguments.value(text)?),
-            Some(Argument::Option("--wait")) => {
-                options.wait.get_or_insert(FOR_EVER);
-            }
-            Some(Argument::Option("--timeout")) => {
-                options.wait = Some(arguments.value(duration)?);
-            }
+            Some(Argument::Option("--socket")) => socket = Some(arguments.value(path)?),
+            Some(Argument::Option("--device")) => devices.push(arguments.value(text)?),
+            Some(Argument::Option("--wait")) => _ = wait.get_or_insert(FOR_EVER),
+            Some(Argument::Option("--timeout")) => wait = Some(arguments.value(duration)?),
             Some(Argument::Value(value)) => match value.to_str() {
-                Some(resource) => options.resources.push(resource.to_owned()),
+                Some(resource) => resources.push(resource.to_owned()),
                 None => return Err(arguments.invalid_argument(&value, "RESOURCE or RESOURCE=N")),
             },
             Some(other) => return arguments.parse_standard(&other),
             None => break,
         }
     }
-    if options.resources.is_empty() {
+    if resources.is_empty() {
         return Err(arguments.error("missing RESOURCE"));
     }
-    if options.command.is_empty() {
+    if command.is_empty() {
         return Err(arguments.error("missing -- and a command"));
     }
-    Ok(Command::With(options))
+    let wish = Wish::parse(&resources, devices, wait).map_err(|why| arguments.error(why))?;
+    Ok(Command::With(Options {
+        socket,
+        wish,
+        command,
+    }))
 }
 
 /// Runs the command with its devices, and returns the exit status of the command.
@@ -89,10 +88,10 @@ pub fn run(options: &Options) -> Result<u8> {
     })
 }
 
-/// Requests the devices, and returns the response once they are allocated. Until the time limit of
-/// `options.wait`, retries if the daemon is too busy or not ready, or if its response fails.
+/// Requests the devices, and returns the response once they are allocated. Until the wait is over,
+/// retries if the daemon is too busy or not ready, or if its response fails.
 fn allocate(options: &Options) -> Result<Response> {
-    let until = Deadline::after(options.wait.unwrap_or_default());
+    let until = Deadline::after(options.wish.wait.unwrap_or_default());
     let client = client(options);
     let target = target(options);
     let mut request = Request::get(&target);
@@ -113,22 +112,24 @@ fn allocate(options: &Options) -> Result<Response> {
 
 /// Returns the client, whose time limit includes the wait and the calls to the plugins.
 fn client(options: &Options) -> Client {
-    let calls: Duration = options.resources.iter().map(|_| CALLS_TIMEOUT).sum();
+    let calls: Duration = options.wish.resources.iter().map(|_| CALLS_TIMEOUT).sum();
     Client {
         socket: socket_of(options.socket.as_ref()),
-        timeout: options.wait.unwrap_or_default() + calls + RESPONSE_TIMEOUT,
+        timeout: options.wish.wait.unwrap_or_default() + calls + RESPONSE_TIMEOUT,
     }
 }
 
 /// Returns the path and the query of the request.
 fn target(options: &Options) -> String {
     let mut target = "/v1/allocate?".to_owned();
-    let resources = options.resources.iter().map(|it| ("resource", it));
-    let devices = options.devices.iter().map(|it| ("device", it));
+    let resources = options.wish.resources.iter();
+    let resources = resources.map(|(name, count)| ("resource", format!("{name}={count}")));
+    let devices = options.wish.devices.iter();
+    let devices = devices.map(|id| ("device", id.clone()));
     for (name, value) in resources.chain(devices) {
         target = target + name + "=" + &percent_encode(value.as_bytes()) + "&";
     }
-    match options.wait {
+    match options.wish.wait {
         Some(wait) => target + &format!("wait={}", wait.as_millis()),
         None => target,
     }
@@ -199,6 +200,29 @@ mod tests {
         ] {
             let timeout = client(&parse(line).unwrap()).timeout;
             assert_eq!(timeout, Duration::from_secs(seconds), "{line:?}");
+        }
+    }
+
+    #[test]
+    fn resources_that_no_daemon_would_grant_are_wrong_usage() {
+        let count = "resource must be a name, or a name, = and a number from 1 to 256, and no name \
+                     twice";
+        let sole = "device needs exactly one resource, with at least as many devices";
+        for (line, expected) in [
+            (&[""][..], count),
+            (&["a/b=0"], count),
+            (&["a/b=257"], count),
+            (&["a/b=99999999999999999999"], count),
+            (&["a/b", "a/b=2"], count),
+            (
+                &["a", "b", "c", "d", "e", "f", "g", "h", "i"],
+                "resource must be given 1 to 8 times",
+            ),
+            (&["--device=c", "a/b", "a/c"], sole),
+            (&["--device=c", "--device=d", "a/b"], sole),
+        ] {
+            let expected = format!("{expected}; see plugind with --help");
+            assert_eq!(parse(line), Err(expected), "{line:?}");
         }
     }
 }

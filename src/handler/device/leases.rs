@@ -27,7 +27,7 @@ use super::cdi::{self, CdiFiles};
 use super::changes::SHOWN_ID;
 use super::devices::Device;
 use super::inventory::DevicePlugin;
-use crate::config::ALLOCATE_TIMEOUT;
+use crate::config::{ALLOCATE_TIMEOUT, MAX_LEASED_DEVICES, MAX_LEASED_RESOURCES};
 use crate::escape;
 use crate::grpc::Code;
 use crate::handler::{Call, CallFailure, Context, EffectId, EventType, Plugin, Store};
@@ -115,6 +115,42 @@ struct Part {
     /// The methods that have yet to be called for the part or to return, the next one last.
     calls: Vec<&'static str>,
     allocation: Allocation,
+}
+
+impl Wish {
+    /// Creates a wish for resources, each of which is `RESOURCE` or `RESOURCE=N`. The error is the
+    /// problem with them or with the devices.
+    pub(crate) fn parse(
+        resources: &[String],
+        devices: Vec<String>,
+        wait: Option<Duration>,
+    ) -> Result<Self, &'static str> {
+        let mut parsed = Vec::<(String, usize)>::new();
+        for resource in resources {
+            let (name, count) = resource.rsplit_once('=').unwrap_or((resource, "1"));
+            let count: usize = count.parse().unwrap_or(0);
+            let is_repeated = parsed.iter().any(|(other, _)| other == name);
+            if name.is_empty() || is_repeated || !(1..=MAX_LEASED_DEVICES).contains(&count) {
+                return Err(
+                    "resource must be a name, or a name, = and a number from 1 to 256, and no \
+                     name twice",
+                );
+            }
+            parsed.push((name.to_owned(), count));
+        }
+        if !(1..=MAX_LEASED_RESOURCES).contains(&parsed.len()) {
+            return Err("resource must be given 1 to 8 times");
+        }
+        let is_sole = parsed.len() == 1 && devices.len() <= parsed[0].1;
+        if !devices.is_empty() && !is_sole {
+            return Err("device needs exactly one resource, with at least as many devices");
+        }
+        Ok(Self {
+            resources: parsed,
+            devices,
+            wait,
+        })
+    }
 }
 
 impl Leases {

@@ -153,7 +153,7 @@ fn a_device_has_one_holder_who_is_named_to_others() {
         (&["example.com/gpu", "--", "/etc/passwd"], 126),
         (&["example.com/gpu", "--", "/etc"], 126),
         (&["example.com/gpu", "--", "sh", "-c", "kill -TERM $$"], 143),
-        (&["example.com/gpu=0", "--", "true"], 1),
+        (&["example.com/gpu=0", "--", "true"], 2),
         (&["example.com/gpu", "true"], 2),
         (&["--", "true"], 2),
     ] {
