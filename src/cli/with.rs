@@ -83,8 +83,15 @@ pub fn run(options: &Options) -> Result<u8> {
             io::ErrorKind::NotFound => FailureKind::CommandNotFound,
             _ => FailureKind::NotExecutable,
         };
+        let why = match error.kind() {
+            io::ErrorKind::ArgumentListTooLong => {
+                let bytes = line.len();
+                format!("its arguments or PLUGIND_ALLOCATION, with {bytes} bytes, are too long")
+            }
+            _ => error.to_string(),
+        };
         let command = escape::bytes(options.command[0].as_bytes());
-        Failure::new(kind, format!("cannot run {command}: {error}"))
+        Failure::new(kind, format!("cannot run {command}: {why}"))
     })
 }
 
@@ -178,6 +185,10 @@ cannot be run, 127 the command does not exist.
 
 #[cfg(test)]
 mod tests {
+    use std::io::{Read as _, Write as _};
+    use std::os::unix::net::UnixListener;
+    use std::thread;
+
     use lexopt::Parser;
 
     use super::*;
@@ -189,6 +200,28 @@ mod tests {
             Ok(other) => panic!("{other:?}"),
             Err(error) => Err(error.to_string()),
         }
+    }
+
+    /// Runs a command with a daemon that closes each connection after one of these bodies, or
+    /// without a response. Returns the outcome, and the requests.
+    fn run_with(line: &[&str], bodies: &[&str]) -> (Result<u8>, Vec<String>) {
+        let dir = tempfile::tempdir().unwrap();
+        let socket = dir.path().join("api.sock");
+        let listener = UnixListener::bind(&socket).unwrap();
+        let mut options = parse(line).unwrap();
+        options.socket = Some(socket);
+        let ran = thread::spawn(move || run(&options));
+        let requests = bodies.iter().map(|body| {
+            let (mut stream, _) = listener.accept().unwrap();
+            let mut request = [0; 1024];
+            let len = stream.read(&mut request).unwrap();
+            if !body.is_empty() {
+                write!(stream, "HTTP/1.1 200 OK\r\n\r\n{body}").unwrap();
+            }
+            String::from_utf8_lossy(&request[..len]).into_owned()
+        });
+        let requests = requests.collect();
+        (ran.join().unwrap(), requests)
     }
 
     #[test]
@@ -224,5 +257,15 @@ mod tests {
             let expected = format!("{expected}; see plugind with --help");
             assert_eq!(parse(line), Err(expected), "{line:?}");
         }
+    }
+
+    #[test]
+    fn an_answer_that_is_too_long_for_a_variable_is_named() {
+        let answer = format!("{{\"a\":\"{}\"}}\n", "x".repeat(128 * 1024));
+        let (ran, _) = run_with(&["a/b"], &[&answer]);
+        let why = "cannot run true: its arguments or PLUGIND_ALLOCATION, with 131080 bytes, are \
+                   too long";
+        let expected = Failure::new(FailureKind::NotExecutable, why);
+        assert_eq!(ran, Err(expected));
     }
 }
