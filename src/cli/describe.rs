@@ -30,9 +30,12 @@ pub(super) fn run(context: &Context<'_>) -> Result<()> {
 
 /// Replaces the records of a plugin by those with its process, which the API returns only for a
 /// single name. The records stay unchanged if that request fails, for example because the plugin
-/// was removed meanwhile, or because the name is not known yet.
+/// was removed meanwhile.
 fn add_processes(records: &mut [Value], context: &Context<'_>) {
     let [kind, name, _] = records.first().map(record_keys).unwrap_or_default();
+    if name.is_empty() {
+        return; // The plugin is not known yet.
+    }
     let [kind, name] = [kind, name].map(|text| percent_encode(text.as_bytes()));
     let path = format!("/v1/plugins/{kind}/{name}");
     let found = context.client.json(&Request::get(&path));
@@ -133,7 +136,9 @@ Options:
 mod tests {
     use serde_json::json;
 
-    use super::super::testing::{NOW, events, records};
+    use std::os::unix::net::UnixListener;
+
+    use super::super::testing::{NOW, context, events, parse_options, records};
     use super::*;
 
     #[track_caller]
@@ -197,6 +202,19 @@ Details:  <none>
 Events:  <none>
 ",
         );
+    }
+
+    #[test]
+    fn no_process_is_requested_for_an_unknown_plugin() {
+        let dir = tempfile::tempdir().unwrap();
+        let options = parse_options(&["describe", "/r/none"]);
+        let mut context = context(&options, false);
+        context.client.socket = dir.path().join("api.sock");
+        context.client.timeout = std::time::Duration::ZERO;
+        let listener = UnixListener::bind(&context.client.socket).unwrap();
+        listener.set_nonblocking(true).unwrap();
+        add_processes(&mut [json!({"socket": "/r/none"})], &context);
+        assert!(listener.accept().is_err());
     }
 
     #[test]
