@@ -3,6 +3,9 @@
 //! The daemon sends timestamps, which are compared with the clock of this process.
 
 use std::ops::Range;
+use std::time::Duration;
+
+use crate::time::rfc3339;
 
 /// Returns the time from `then` until `now`, or `<unknown>` if `then` is not a time. `then` is in
 /// the format of RFC 3339, in UTC; `now` is in milliseconds since the Unix epoch. If `then` is in
@@ -59,7 +62,7 @@ fn parse_time(time: &str) -> Option<u64> {
     let [year, month, day] = [number(0..4)?, number(5..7)?, number(8..10)?];
     let [hour, minute, second] = [number(11..13)?, number(14..16)?, number(17..19)?];
     let millis = number(20..23)?;
-    if year < 1970 || !(1..=12).contains(&month) || day == 0 || time.get(23..) != Some("Z") {
+    if year < 1970 || month == 0 || day == 0 {
         return None;
     }
     // Years begin in March here, so that a leap day is the last day of a year, and months have 31,
@@ -71,7 +74,8 @@ fn parse_time(time: &str) -> Option<u64> {
     let leap_days = year / 4 - year / 100 + year / 400;
     let days = year * 365 + leap_days + (153 * month + 2) / 5 + day - 1 - DAYS_BEFORE_1970;
     let seconds = days * DAY + hour * 3600 + minute * 60 + second;
-    Some(seconds * 1000 + millis)
+    let millis = seconds * 1000 + millis;
+    (rfc3339(Duration::from_millis(millis)) == time).then_some(millis)
 }
 
 /// The number of days from March 1 of the year 0 until January 1, 1970.
@@ -143,6 +147,12 @@ mod tests {
             "99999-01-01T00:00:00.00Z",
             "2026-01-31T12:00:00.9999999999Z",
             "2026-01-31T12:00:-1.000Z",
+            "2026-01-31T12:00:+1.000Z",
+            "2026-01-31 12:00:00.000Z",
+            "2026/01/31T12:00:00,000Z",
+            "2026-02-29T12:00:00.000Z",
+            "2026-01-31T24:00:00.000Z",
+            "2026-01-31T12:60:00.000Z",
         ] {
             assert_eq!(since(wrong, 0), "<unknown>", "{wrong}");
         }
