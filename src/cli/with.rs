@@ -99,14 +99,15 @@ pub fn run(options: &Options) -> Result<u8> {
 /// retries if the daemon is too busy or not ready, or if its response fails.
 fn allocate(options: &Options) -> Result<Response> {
     let until = Deadline::after(options.wish.wait.unwrap_or_default());
-    let client = client(options);
-    let target = target(options);
-    let mut request = Request::get(&target);
-    request.changes = true;
+    let mut options = options.clone();
     loop {
-        match client.send_request(&request) {
+        let target = target(&options);
+        let mut request = Request::get(&target);
+        request.changes = true;
+        match client(&options).send_request(&request) {
             Err(failure) if failure.kind == FailureKind::Interrupted && !until.is_over() => {
                 until.or(Deadline::after(PAUSE)).wait();
+                options.wish.wait = until.left();
             }
             Err(Failure {
                 kind: FailureKind::Interrupted | FailureKind::Conflict,
@@ -267,5 +268,17 @@ mod tests {
                    too long";
         let expected = Failure::new(FailureKind::NotExecutable, why);
         assert_eq!(ran, Err(expected));
+    }
+
+    #[test]
+    fn the_wait_does_not_begin_again_with_another_daemon() {
+        let (_, requests) = run_with(&["--timeout=1h", "a/b"], &["", "[]\n"]);
+        let waits = requests.iter().map(|it| {
+            let (_, wait) = it.split_once("wait=").unwrap();
+            let (wait, _) = wait.split_once(' ').unwrap();
+            wait.parse().unwrap()
+        });
+        let waits: Vec<u64> = waits.collect();
+        assert!(waits[1] < waits[0], "{waits:?}");
     }
 }

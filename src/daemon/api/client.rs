@@ -59,12 +59,16 @@ impl Deadline {
         let _ = poll(&mut [], self.timeout());
     }
 
+    /// Returns the time that is left, or `None` if the deadline never passes.
+    pub fn left(self) -> Option<Duration> {
+        Some(self.0?.saturating_duration_since(Instant::now()))
+    }
+
     /// Returns the time that is left, rounded up to milliseconds.
     fn timeout(self) -> PollTimeout {
-        let Some(at) = self.0 else {
+        let Some(left) = self.left() else {
             return PollTimeout::NONE;
         };
-        let left = at.saturating_duration_since(Instant::now());
         let millis = time::micros(left).div_ceil(1000);
         PollTimeout::try_from(millis).unwrap_or(PollTimeout::MAX)
     }
