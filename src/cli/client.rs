@@ -263,10 +263,11 @@ impl Response {
 
     /// Returns the failure for a response whose status is not 200. `names`: the status 404 means
     /// that the plugin, socket or resource in the request does not exist.
-    fn into_failure(self, names: bool) -> Failure {
-        let status = self.status;
-        let body = self.read_rest(MAX_LINE).unwrap_or_default();
-        let json: Value = serde_json::from_slice(&body).unwrap_or_default();
+    fn into_failure(mut self, names: bool) -> Failure {
+        // If the rest of the request is unread, the connection is reset after the body.
+        while !self.is_complete && self.received.len() <= MAX_LINE && self.receive_more().is_ok() {}
+        let (status, body) = (self.status, &*self.received);
+        let json: Value = serde_json::from_slice(body).unwrap_or_default();
         let why = match &json["error"] {
             Value::String(error) => error.as_bytes(),
             _ => body.trim_ascii(),
@@ -365,6 +366,7 @@ const MAX_HEAD: usize = 16 * 1024;
 
 #[cfg(test)]
 mod tests {
+    use std::io::Read as _;
     use std::os::unix::net::UnixListener;
     use std::thread;
 
@@ -401,6 +403,21 @@ mod tests {
                 "{head}"
             );
         }
+    }
+
+    #[test]
+    fn a_refusal_is_shown_if_the_rest_of_the_request_is_unread() {
+        let dir = tempfile::tempdir().unwrap();
+        let socket = dir.path().join("api.sock");
+        let listener = UnixListener::bind(&socket).unwrap();
+        let timeout = RESPONSE_TIMEOUT;
+        let asked = thread::spawn(move || Client { socket, timeout }.json(&Request::get("/")));
+        let (mut stream, _) = listener.accept().unwrap();
+        stream.read_exact(&mut [0]).unwrap();
+        write!(stream, "HTTP/1.1 431 A\r\n\r\n{{\"error\":\"too long\"}}").unwrap();
+        drop(stream);
+        let expected = Failure::new(FailureKind::Failed, "too long");
+        assert_eq!(asked.join().unwrap(), Err(expected));
     }
 
     #[test]
