@@ -84,11 +84,16 @@ fn exit_code_of(result: Result<ExitCode, Box<dyn Error>>) -> ExitCode {
     result.unwrap_or_else(|error| print_error(&error, ExitCode::FAILURE))
 }
 
-/// Prints to standard output. Succeeds even if the output cannot be written, for example because it
-/// is closed.
+/// Prints to standard output. A closed output is not a failure.
 fn print(text: &str) -> ExitCode {
-    let _ = io::stdout().write_all(text.as_bytes());
-    ExitCode::SUCCESS
+    let mut out = io::stdout();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            let why = format_args!("cannot write to standard output: {error}");
+            print_error(&why, ExitCode::FAILURE)
+        }
+        _ => ExitCode::SUCCESS,
+    }
 }
 
 /// Prints the problems of a configuration, each in one line.

@@ -410,14 +410,16 @@ fn changes_are_shown_as_they_arrive_until_the_output_is_closed() {
 fn a_closed_output_is_not_a_failure_and_a_full_one_is() {
     let list = || answer(200, &list(&[record("a", "Registered")]));
     let daemon = Canned::start([list(), list()]);
-    let run =
-        |output: File| Process::run(Process::asking(&daemon.socket(), &["list"]).stdout(output));
-    let (reader, writer) = pipe();
-    drop(reader);
-    let ran = run(writer);
-    assert_eq!((ran.code, &*ran.err), (Some(0), ""));
-    let ran = run(File::options().write(true).open("/dev/full").unwrap());
-    ran.assert_fails(1, "plugind: cannot write to standard output: No space left");
+    for line in ["list", "config"] {
+        let run =
+            |output: File| Process::run(Process::asking(&daemon.socket(), &[line]).stdout(output));
+        let (reader, writer) = pipe();
+        drop(reader);
+        let ran = run(writer);
+        assert_eq!((ran.code, &*ran.err), (Some(0), ""));
+        let ran = run(File::options().write(true).open("/dev/full").unwrap());
+        ran.assert_fails(1, "plugind: cannot write to standard output: No space left");
+    }
 }
 
 #[test]
