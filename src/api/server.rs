@@ -28,6 +28,8 @@ pub struct Server {
     last: u64,
     /// The number of clients that were served in the last turn; they come last in the next one.
     served: usize,
+    /// The maximum number of clients that hold devices or wait for some; `None`: [`MAX_LEASES`].
+    lease_limit: Option<usize>,
     is_stopping: bool,
 }
 
@@ -119,6 +121,11 @@ impl Server {
         self.clients.len()
     }
 
+    /// Sets the maximum number of clients that hold devices or wait for some.
+    pub fn set_lease_limit(&mut self, limit: usize) {
+        self.lease_limit = Some(limit);
+    }
+
     /// Returns whether to read from the client. If not, its octets stay in the kernel's buffer.
     pub fn wants_input(&self, id: ClientId) -> bool {
         self.get(id)
@@ -128,9 +135,10 @@ impl Server {
     /// Processes octets that the client sent.
     pub fn receive(&mut self, id: ClientId, octets: &[u8], now: Time) {
         let leases = self.clients.iter().filter(|it| it.is_lease).count();
+        let has_room = leases < self.lease_limit.unwrap_or(MAX_LEASES);
         if let Some(client) = self.get_mut(id) {
             if let Some(request) = client.connection.receive(octets, now) {
-                client.handle_request(&request, leases < MAX_LEASES, now);
+                client.handle_request(&request, has_room, now);
             }
         }
     }

@@ -17,8 +17,8 @@ pub const API_CLIENTS: usize = 16;
 pub const API_CLIENTS_KEPT: usize = 4;
 
 /// The maximum number of clients that hold devices, or wait for some, in addition to
-/// [`API_CLIENTS`]: more than a node has GPUs, and a small part of the descriptors of the process.
-/// Further clients get a response with status 503.
+/// [`API_CLIENTS`]: more than a node has GPUs. If the process may have few descriptors, at most one
+/// in eight is used for these clients. Further clients get a response with status 503.
 pub const MAX_LEASES: usize = 128;
 
 /// The maximum number of resources in one request for devices.

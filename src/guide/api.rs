@@ -96,7 +96,7 @@
 //! times, with up to 256 devices each; `device=ID`, several times for one resource, names devices
 //! that have to be among them. `wait=MS` waits as long, in the order of arrival; else 409 states
 //! who holds the devices. A plugin that does not answer is 409, too, one that refuses is 502. At
-//! most 128 clients hold devices or wait for some.
+//! most 128 clients hold devices or wait for some: fewer if the daemon may have few descriptors.
 //!
 //! The devices of DRA drivers that report their health follow, by driver (`resource`) and
 //! `POOL/DEVICE` (`id`). Their health is `Unknown` while the driver does not report it, or has not

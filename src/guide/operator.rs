@@ -477,13 +477,14 @@
 //! # Descriptors
 //!
 //! The daemon raises its limit of open files to the hard limit (`ulimit -Hn`); programs of `--exec`
-//! get the original one. Below 64, it does not start: 48 are reserved for itself. At most half of
-//! the others are used for plugins that are registering; further plugins wait. Fewer than half are
-//! used for the streams and connections that stay open to registered device and DRA plugins;
-//! further ones are retried with backoff, and until then the devices of those plugins are not
-//! known. When descriptors run short, registered plugins are called at intervals of 30 s or more
-//! instead of being watched through their process. A warning once in 10 minutes reports that
-//! plugins, calls or streams wait for descriptors.
+//! get the original one. Below 64, it does not start: 48 are reserved for itself, and more for
+//! commands of `plugind with`: an eighth of all, at most 128. At most half of the others are used
+//! for plugins that are registering; further plugins wait. Fewer than half are used for the streams
+//! and connections that stay open to registered device and DRA plugins; further ones are retried
+//! with backoff, and until then the devices of those plugins are not known. When descriptors run
+//! short, registered plugins are called at intervals of 30 s or more instead of being watched
+//! through their process. A warning once in 10 minutes reports that plugins, calls or streams wait
+//! for descriptors.
 //!
 //! # The state file
 //!

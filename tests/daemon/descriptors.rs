@@ -1,6 +1,8 @@
 //! The built binary with a low limit on descriptors.
 
 use std::fs;
+use std::io::Write as _;
+use std::os::unix::net::UnixStream;
 use std::path::Path;
 
 use nix::sys::signal::Signal;
@@ -42,6 +44,29 @@ fn more_plugins_register_than_there_are_descriptors() {
     for plugin in plugins {
         plugin.leave();
     }
+}
+
+#[test]
+fn clients_that_wait_for_devices_leave_descriptors_to_plugins() {
+    let dir = tempfile::tempdir().unwrap();
+    let (registry, socket) = (dir.path().join("registry"), dir.path().join("api.sock"));
+    let option = format!("--socket={}", socket.display());
+    let daemon = start("ulimit -n 64", &registry, &[&option]);
+    let request = b"POST /v1/allocate?resource=a/b&wait=600000 HTTP/1.0\r\n\r\n";
+    let clients: Vec<UnixStream> = (0..64)
+        .map(|_| {
+            let mut client = UnixStream::connect(&socket).unwrap();
+            let _ = client.write_all(request); // It may have been refused already.
+            client
+        })
+        .collect();
+    let ran = Process::ask(&socket, &["status"]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let plugin = Plugin::serve(&registry.join("reg.sock"), "sample");
+    assert!(plugin.until_notified().plugin_registered);
+    drop(clients);
+    daemon.signal(Signal::SIGTERM);
+    assert!(daemon.end().0.success());
 }
 
 #[test]

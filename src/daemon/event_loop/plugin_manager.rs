@@ -28,7 +28,9 @@ use super::device_plugins::{self, DevicePlugins};
 use super::event::{Event, UnreadEvents};
 use super::report;
 use crate::api::Counters;
-use crate::config::{Config, LEAST_DESCRIPTORS, MAX_UNREAD_EVENTS, Mode, PathMap, Trust};
+use crate::config::{
+    Config, LEAST_DESCRIPTORS, MAX_LEASES, MAX_UNREAD_EVENTS, Mode, PathMap, Trust,
+};
 use crate::daemon::SetupError;
 use crate::daemon::api::listener;
 use crate::daemon::api::ready::Readiness;
@@ -392,13 +394,15 @@ impl PluginManager {
     /// that number. Without this call, the limit is noticed only when the system refuses a
     /// descriptor.
     pub fn set_descriptor_limit(&mut self, limit: usize) {
+        let leases = MAX_LEASES.min(limit / 8);
+        self.api.server.set_lease_limit(leases);
         let reserved = match self.device_plugins {
             Some(_) => device_plugins::DESCRIPTORS,
             None => 0,
         };
         // If the limit is low, clients of `kubelet.sock` get fewer descriptors and may have to
         // wait, so that plugins can be registered at all.
-        let for_plugins = limit.saturating_sub(reserved);
+        let for_plugins = limit.saturating_sub(reserved + leases);
         let limit = for_plugins.max(limit.min(LEAST_DESCRIPTORS));
         self.manager.set_descriptor_limit(limit);
     }
