@@ -240,9 +240,9 @@ impl Client {
         stream.handle_interruption(context);
         let plugin = &self.plugin;
         let forget = |driver: &mut Driver| {
-            let had_healthy = driver.count(Health::Healthy) > 0;
+            let was_known = driver.count(Health::Unknown) < driver.devices.len();
             driver.forget_health();
-            had_healthy
+            was_known
         };
         let why = escape::text(why);
         if self.drivers.0.with(plugin, forget) == Some(true) {

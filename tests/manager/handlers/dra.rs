@@ -165,6 +165,13 @@ fn health_is_listened_to_and_not_known_while_nobody_tells_it() {
     assert_eq!(known_health(&node), Some(Health::Unhealthy));
     node.world.end_streams(NIC, 14);
     assert_eq!(known_health(&node), Some(Health::Unknown));
+    let mut events = node.world.events.iter();
+    let lost = events.find(|it| it.reason() == "DeviceHealthUnknown");
+    let why = lost.expect("an event").message().to_string();
+    assert!(
+        why.ends_with("health is unknown: the peer returned UNAVAILABLE"),
+        "{why}"
+    );
     node.has_time_for_others();
     node.world.advance(seconds(1));
     assert_eq!(known_health(&node), Some(Health::Healthy));
