@@ -12,7 +12,7 @@ use super::{integer, table};
 /// const TE: Encoded = Encoded::new(&[("te", b"trailers")]);
 ///
 /// let mut block = Vec::new();
-/// Encoder::begin(&mut block).encoded(&TE);
+/// Encoder::begin(&mut block).push_encoded(&TE);
 /// assert_eq!(block, b"\x20\x00\x02te\x08trailers");
 /// ```
 #[derive(Debug, Clone)]
