@@ -15,7 +15,7 @@ pub struct Backoff {
 
 impl Backoff {
     /// Returns the pause that follows `last`, or the first one if there was none.
-    pub fn after(self, last: Option<Duration>) -> Duration {
+    pub fn next_pause(self, last: Option<Duration>) -> Duration {
         last.map_or(self.first, |last| last.saturating_mul(2).min(self.cap))
     }
 }
@@ -32,7 +32,7 @@ mod tests {
         };
         let mut last = None;
         let pauses = [(); 5].map(|()| {
-            let pause = backoff.after(last);
+            let pause = backoff.next_pause(last);
             last = Some(pause);
             pause.as_secs()
         });

@@ -2,9 +2,9 @@
 //!
 //! Each buffer and each list has a limit of its own, but there may be many plugins, so the sum is
 //! limited, too. What would exceed the budget is refused at that moment: a call fails, or a list is
-//! not accepted. Nothing is taken from another plugin for it. A small share of each holder is not
-//! counted, so that a small plugin can register whatever the others hold, and many small plugins
-//! leave the budget to the large ones.
+//! not accepted. No data of other plugins is dropped to make room. A small share of each holder is
+//! not counted, so that a small plugin can register whatever the others hold, and many small
+//! plugins leave the budget to the large ones.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -59,17 +59,17 @@ impl Budget {
     }
 
     /// Returns the number of octets that are held and count against the limit.
-    pub fn held(&self) -> usize {
+    pub fn held_octets(&self) -> usize {
         self.0.held.load(Relaxed)
     }
 
     /// Returns how often octets were refused since the last call.
-    pub fn take_refused(&self) -> usize {
+    pub fn take_refusal_count(&self) -> usize {
         self.0.refused.swap(0, Relaxed)
     }
 
     /// Returns a share of zero octets.
-    pub fn reserve(&self) -> Reserved {
+    pub fn empty_share(&self) -> Reserved {
         Reserved {
             budget: self.clone(),
             octets: 0,
@@ -105,7 +105,7 @@ impl Drop for Reserved {
 
 /// Returns the number of octets that a list has allocated on the heap: none while its items fit
 /// inline.
-pub(crate) fn spilled<A: Array>(list: &SmallVec<A>) -> usize {
+pub(crate) fn spilled_octets<A: Array>(list: &SmallVec<A>) -> usize {
     if list.spilled() {
         list.capacity() * size_of::<A::Item>()
     } else {
@@ -115,7 +115,7 @@ pub(crate) fn spilled<A: Array>(list: &SmallVec<A>) -> usize {
 
 /// Reserves memory for `size` octets: doubles the capacity, as vectors do, but not beyond `most`,
 /// which must not be less than `size`.
-pub(crate) fn grow(octets: &mut Vec<u8>, size: usize, most: usize) {
+pub(crate) fn grow_capacity(octets: &mut Vec<u8>, size: usize, most: usize) {
     if size > octets.capacity() {
         let doubled = octets.capacity().saturating_mul(2).clamp(size, most);
         octets.reserve_exact(doubled - octets.len());
@@ -127,7 +127,7 @@ mod tests {
     use super::*;
 
     /// Returns a size of which `octets` are counted.
-    const fn counting(octets: usize) -> usize {
+    const fn size_counted_as(octets: usize) -> usize {
         SMALL_SHARE + octets
     }
 
@@ -135,32 +135,36 @@ mod tests {
     fn what_would_exceed_the_budget_is_refused_and_changes_nothing() {
         let budget = Budget::default();
         budget.set_limit(20);
-        let (mut one, mut other) = (budget.reserve(), budget.reserve());
-        assert_eq!(one.resize(counting(10)), Ok(()));
-        assert_eq!(other.resize(counting(11)), Err(OverBudget));
-        assert_eq!((budget.held(), budget.take_refused()), (10, 1));
-        assert_eq!(other.resize(counting(10)), Ok(()), "it is just enough");
-        assert_eq!((budget.held(), budget.take_refused()), (20, 0));
+        let (mut one, mut other) = (budget.empty_share(), budget.empty_share());
+        assert_eq!(one.resize(size_counted_as(10)), Ok(()));
+        assert_eq!(other.resize(size_counted_as(11)), Err(OverBudget));
+        assert_eq!((budget.held_octets(), budget.take_refusal_count()), (10, 1));
+        assert_eq!(
+            other.resize(size_counted_as(10)),
+            Ok(()),
+            "it is just enough"
+        );
+        assert_eq!((budget.held_octets(), budget.take_refusal_count()), (20, 0));
         drop(one);
-        assert_eq!(other.resize(counting(20)), Ok(()));
+        assert_eq!(other.resize(size_counted_as(20)), Ok(()));
         drop(other);
-        assert_eq!(budget.held(), 0);
+        assert_eq!(budget.held_octets(), 0);
     }
 
     #[test]
     fn a_small_share_is_not_counted_and_less_than_before_is_granted() {
         let budget = Budget::default();
-        let mut large = budget.reserve();
-        assert_eq!(large.resize(counting(10)), Ok(()));
-        let mut small: Vec<_> = (0..1300).map(|_| budget.reserve()).collect();
+        let mut large = budget.empty_share();
+        assert_eq!(large.resize(size_counted_as(10)), Ok(()));
+        let mut small: Vec<_> = (0..1300).map(|_| budget.empty_share()).collect();
         for small in &mut small {
             assert_eq!(small.resize(SMALL_SHARE), Ok(()));
         }
-        assert_eq!(budget.held(), 10);
+        assert_eq!(budget.held_octets(), 10);
         budget.set_limit(0);
         assert_eq!(small[0].resize(SMALL_SHARE), Ok(()));
-        assert_eq!(large.resize(counting(11)), Err(OverBudget));
-        assert_eq!(large.resize(counting(9)), Ok(()));
-        assert_eq!(large.resize(counting(10)), Err(OverBudget));
+        assert_eq!(large.resize(size_counted_as(11)), Err(OverBudget));
+        assert_eq!(large.resize(size_counted_as(9)), Ok(()));
+        assert_eq!(large.resize(size_counted_as(10)), Err(OverBudget));
     }
 }

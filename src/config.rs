@@ -1,8 +1,8 @@
 //! The configuration of `plugind`, and its timeouts, limits and default paths.
 //!
-//! Does no input or output. Each timeout and limit is documented with its reason, and with
-//! kubelet's value if that is a different one: `protocol` has those of gRPC and HTTP/2, `limits`
-//! all others.
+//! Does no input or output. The timeouts and limits are documented with their reasons, unless these
+//! are obvious, and with kubelet's value if kubelet has a different one: `protocol` has those of
+//! gRPC and HTTP/2, `limits` all others.
 
 mod limits;
 mod path_map;
@@ -36,9 +36,9 @@ pub struct Config {
     /// Ignored in a dry run.
     pub state_file: Option<PathBuf>,
     /// The directory of the lock files that keep two plugin managers from using one directory, of
-    /// the links by name and of the default API socket. `None`: no lock files, and the default
-    /// directory of the process's user (`/run/plugind` for root) for the links and the socket.
-    /// `plugind run` never leaves it at `None`, except for a dry run.
+    /// the links by name and of the default API socket. `None`: no lock files but the one of the
+    /// links, and the default directory of the process's user (`/run/plugind` for root) for the
+    /// links and the socket. `plugind run` never leaves it at `None`, except for a dry run.
     pub run_dir: Option<PathBuf>,
     /// Whether links to the endpoints of registered plugins, `by-name/TYPE/NAME.sock`, are kept in
     /// the run directory. Ignored in a dry run, or if another plugin manager keeps them there.

@@ -44,7 +44,7 @@ pub fn bytes(bytes: &[u8]) -> Escaped<'_> {
 
 /// Returns a text whose untrusted parts should already be escaped, made safe to show in case they
 /// are not: escaped like [`bytes`], but without doubled backslashes.
-pub(crate) fn composed(text: &[u8]) -> String {
+pub(crate) fn composed_text(text: &[u8]) -> String {
     bytes(text).to_string().replace(r"\\", r"\")
 }
 
@@ -53,7 +53,7 @@ pub(crate) fn composed(text: &[u8]) -> String {
 /// # Panics
 ///
 /// Panics if the value cannot be JSON, such as a path that is not UTF-8.
-pub fn json(value: &(impl Serialize + ?Sized), out: &mut Vec<u8>) {
+pub fn append_json(value: &(impl Serialize + ?Sized), out: &mut Vec<u8>) {
     write_json(value, out).expect("the value can be JSON, and a vector takes all of it");
 }
 
@@ -200,8 +200,8 @@ mod tests {
     #[test]
     fn a_composed_text_is_safe_and_not_escaped_again() {
         let shown = text("a\x1b[2J\n\\\"\u{202e}").to_string();
-        assert_eq!(composed(shown.as_bytes()), shown);
-        assert_eq!(composed(b"\\n\\\n\\\\\x1b\xff"), r"\n\\n\\\u{1b}\xff");
+        assert_eq!(composed_text(shown.as_bytes()), shown);
+        assert_eq!(composed_text(b"\\n\\\n\\\\\x1b\xff"), r"\n\\n\\\u{1b}\xff");
     }
 
     #[test]
@@ -214,7 +214,7 @@ mod tests {
     fn json_is_plain_ascii_and_means_the_same() {
         let said = "größe \u{7f}\u{9b}31m \u{202e}\u{1f600}\n\t\0\"\\";
         let mut string = Vec::new();
-        json(said, &mut string);
+        append_json(said, &mut string);
         let string = String::from_utf8(string).expect("it is text");
         let is_plain = |byte: u8| matches!(byte, b' '..=b'~');
         assert!(string.bytes().all(is_plain), "{string}");

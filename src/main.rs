@@ -7,8 +7,8 @@ use std::process::ExitCode;
 
 use log::LevelFilter;
 use plugind::cli::{
-    BAD_CONFIG, Command, CommandLine, WRONG_USAGE, ask, check_config, doctor, logging,
-    needs_restart, probe, simulate, with,
+    BAD_CONFIG, Command, CommandLine, WRONG_USAGE, ask, check_config, doctor, logging, probe,
+    settings_needing_restart, simulate, with,
 };
 use plugind::config::DaemonConfig;
 use plugind::daemon::{Daemon, Logger};
@@ -22,9 +22,13 @@ fn main() -> ExitCode {
             Ok(text) => print(&text),
             Err(problems) => print_problems(&problems),
         },
-        Ok(Command::Probe(options, format)) => exit_code_of(probe::run(&options, format)),
-        Ok(Command::Doctor(examined, format)) => exit_code_of(doctor::run(&examined, format)),
-        Ok(Command::Simulate(profile)) => exit_code_of(simulate::run(&profile)),
+        Ok(Command::Probe(options, format)) => {
+            exit_code_or_print_error(probe::run(&options, format))
+        }
+        Ok(Command::Doctor(examined, format)) => {
+            exit_code_or_print_error(doctor::run(&examined, format))
+        }
+        Ok(Command::Simulate(profile)) => exit_code_or_print_error(simulate::run(&profile)),
         Ok(Command::With(options)) => match with::run(&options) {
             Ok(status) => ExitCode::from(status),
             Err(failure) => print_error(&failure, failure.exit_code().into()),
@@ -46,7 +50,7 @@ fn run(command_line: &CommandLine) -> ExitCode {
         Ok(options) => options,
         Err(problems) => return print_problems(&problems),
     };
-    let Some(log) = logging::start(options.verbosity, options.config.log_format) else {
+    let Some(log) = logging::start_logging(options.verbosity, options.config.log_format) else {
         return print_error(
             &"cannot install the logger: one is already installed",
             ExitCode::FAILURE,
@@ -55,7 +59,7 @@ fn run(command_line: &CommandLine) -> ExitCode {
     let level = logging::level(options.verbosity);
     let result = serve(command_line.clone(), &options.config, level, log);
     if let Err(error) = &result {
-        log.print(&format!("plugind: {error}"));
+        log.print_error(&format!("plugind: {error}"));
     }
     log.finish();
     result.map_or(ExitCode::FAILURE, |()| ExitCode::SUCCESS)
@@ -74,13 +78,13 @@ fn serve(
     };
     let daemon = Daemon::new(config)?.with_log(log);
     daemon
-        .with_reload(Box::new(load), level, needs_restart)
+        .with_reload(Box::new(load), level, settings_needing_restart)
         .run()?;
     Ok(())
 }
 
-/// Returns the exit code of a command. If the command has failed, prints the error first.
-fn exit_code_of(result: Result<ExitCode, Box<dyn Error>>) -> ExitCode {
+/// Returns the exit code of a command, or prints the error and returns the code of a failure.
+fn exit_code_or_print_error(result: Result<ExitCode, Box<dyn Error>>) -> ExitCode {
     result.unwrap_or_else(|error| print_error(&error, ExitCode::FAILURE))
 }
 

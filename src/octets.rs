@@ -1,4 +1,4 @@
-//! Compares octets from their end.
+//! An order of octets that is fast to compare: by length, and then from the end.
 //!
 //! musl's `memcmp` compares one octet at a time, and the paths of sockets share long prefixes. The
 //! order is not alphabetical, so it must not be shown to users.
@@ -7,8 +7,9 @@ use std::cmp::Ordering;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Compares the lengths, and then the octets from the end, eight at a time.
-pub fn compare(mut a: &[u8], mut b: &[u8]) -> Ordering {
+/// Compares the lengths, and then the octets from the end, eight at a time. This is not the
+/// lexicographic order.
+pub fn cmp_length_then_end(mut a: &[u8], mut b: &[u8]) -> Ordering {
     if a.len() != b.len() {
         return a.len().cmp(&b.len());
     }
@@ -24,13 +25,13 @@ pub fn compare(mut a: &[u8], mut b: &[u8]) -> Ordering {
     a.cmp(b)
 }
 
-/// A path as a key, sorted by [`compare`].
+/// A path as a key, sorted by [`cmp_length_then_end`].
 #[derive(Clone, Debug)]
 pub struct PathKey(pub Arc<Path>);
 
 impl Ord for PathKey {
     fn cmp(&self, other: &Self) -> Ordering {
-        compare(
+        cmp_length_then_end(
             self.0.as_os_str().as_encoded_bytes(),
             other.0.as_os_str().as_encoded_bytes(),
         )
@@ -68,10 +69,10 @@ mod tests {
             "bbcdefghi",
         ]
         .map(str::as_bytes);
-        all.sort_by(|a, b| compare(a, b));
+        all.sort_by(|a, b| cmp_length_then_end(a, b));
         for (i, a) in all.iter().enumerate() {
             for (j, b) in all.iter().enumerate() {
-                assert_eq!(compare(a, b), i.cmp(&j), "{a:?} {b:?}");
+                assert_eq!(cmp_length_then_end(a, b), i.cmp(&j), "{a:?} {b:?}");
             }
         }
         assert!(all.is_sorted_by_key(|it| it.len()));

@@ -18,7 +18,7 @@ use crate::manager::{Record, State};
 
 /// Returns the response to a call that is not a change and does not follow changes. `clients` is
 /// the number of clients of the API.
-pub(super) fn answer(call: &Call, view: &View<'_>, clients: usize) -> Response {
+pub(super) fn render_response(call: &Call, view: &View<'_>, clients: usize) -> Response {
     match call {
         Call::Plugins { kind, name, state } => {
             list_plugins(kind.as_deref(), name.as_deref(), *state, view)
@@ -45,7 +45,7 @@ pub(super) fn answer(call: &Call, view: &View<'_>, clients: usize) -> Response {
 }
 
 /// Returns the response with a list of this kind and these items.
-fn list<T: Serialize>(
+fn list_response<T: Serialize>(
     kind: &'static str,
     view: &View<'_>,
     items: impl Iterator<Item = T>,
@@ -84,7 +84,7 @@ fn list_plugins(
             entry
         }
     });
-    list("PluginList", view, entries)
+    list_response("PluginList", view, entries)
 }
 
 /// Returns the devices of all resources, or of one, as their current plugins list them, and then
@@ -106,7 +106,7 @@ fn list_devices(resource: Option<&str>, view: &View<'_>) -> Response {
         return Response::error(Status::NOT_FOUND, &why);
     }
     let listed = plugins.iter().flat_map(|it| {
-        let held = inventory.leases.held(&it.plugin.name);
+        let held = inventory.leases.held_devices(&it.plugin.name);
         let devices = it.devices.iter();
         devices.map(move |device| DeviceEntry::new(&it.plugin, device, held.get(&device.id)))
     });
@@ -114,7 +114,7 @@ fn list_devices(resource: Option<&str>, view: &View<'_>) -> Response {
         let devices = it.devices.iter();
         devices.map(|device| DeviceEntry::of_driver(&it.plugin, device))
     });
-    list("DeviceList", view, listed.chain(reported))
+    list_response("DeviceList", view, listed.chain(reported))
 }
 
 fn render_metrics(view: &View<'_>) -> Response {

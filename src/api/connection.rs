@@ -11,11 +11,14 @@
 //!      |                        | begin_stream()                 |
 //!      |                        v                                |
 //!      |                    Streaming ---------------------------+
-//!      |                       send()          finish()          |
+//!      |                       send()       finish_stream()      |
 //!      |                                                         |
 //!      +---------------------------------------------------------+
 //!                refused, timeout, end of input
 //! ```
+//!
+//! In every state but `Reading`, a connection also ends if its client does not read for
+//! [`API_STALL`] while output is pending.
 
 use std::mem;
 
@@ -100,7 +103,7 @@ impl Connection {
     /// Responds to the request. Does nothing if no request waits for a response.
     pub fn respond(&mut self, response: &Response, now: Time) {
         if let State::Requested { is_head } = self.state {
-            self.push(response.encode(is_head), now);
+            self.push_output(response.encode(is_head), now);
             self.state = State::Closing;
         }
     }
@@ -111,7 +114,7 @@ impl Connection {
         let State::Requested { is_head } = self.state else {
             return false;
         };
-        self.push(stream_head(), now);
+        self.push_output(stream_head(), now);
         self.state = if is_head {
             State::Closing
         } else {
@@ -123,12 +126,12 @@ impl Connection {
     /// Adds lines to the stream in progress: about as many octets as [`room`](Self::room) returns.
     pub fn send(&mut self, lines: Vec<u8>, now: Time) {
         if self.state == State::Streaming {
-            self.push(lines, now);
+            self.push_output(lines, now);
         }
     }
 
     /// Ends the stream in progress.
-    pub fn finish(&mut self) {
+    pub fn finish_stream(&mut self) {
         if self.state == State::Streaming {
             self.state = State::Closing;
         }
@@ -136,35 +139,35 @@ impl Connection {
 
     /// Returns how many more octets of a stream may be rendered now.
     pub fn room(&self) -> usize {
-        API_OUTPUT.saturating_sub(self.pending().len())
+        API_OUTPUT.saturating_sub(self.pending_output().len())
     }
 
     /// Returns the octets to write next.
-    pub fn pending(&self) -> &[u8] {
+    pub fn pending_output(&self) -> &[u8] {
         &self.output[self.written..]
     }
 
-    /// Records that octets of [`pending`](Self::pending) were written.
+    /// Records that octets of [`pending_output`](Self::pending_output) were written.
     pub fn sent(&mut self, octets: usize, now: Time) {
         self.written = self.output.len().min(self.written + octets);
         if octets > 0 {
             self.last_progress = now;
         }
-        if self.pending().is_empty() {
+        if self.pending_output().is_empty() {
             self.drop_output();
         }
     }
 
     /// Returns whether everything is written and the connection is to be closed.
     pub fn is_finished(&self) -> bool {
-        self.state == State::Closing && self.pending().is_empty()
+        self.state == State::Closing && self.pending_output().is_empty()
     }
 
     /// Returns the time of the next [`Connection::handle_timeout`].
     pub fn poll_timeout(&self) -> Option<Time> {
         match &self.state {
             State::Reading { until, .. } => Some(*until),
-            _ => (!self.pending().is_empty()).then(|| self.last_progress + API_STALL),
+            _ => (!self.pending_output().is_empty()).then(|| self.last_progress + API_STALL),
         }
     }
 
@@ -185,12 +188,12 @@ impl Connection {
 
     /// Queues a response that refuses the request, after which the connection closes.
     fn refuse(&mut self, response: &Response, now: Time) {
-        self.push(response.encode(false), now);
+        self.push_output(response.encode(false), now);
         self.state = State::Closing;
     }
 
-    fn push(&mut self, mut octets: Vec<u8>, now: Time) {
-        if self.pending().is_empty() {
+    fn push_output(&mut self, mut octets: Vec<u8>, now: Time) {
+        if self.pending_output().is_empty() {
             self.last_progress = now;
         }
         self.output.drain(..mem::take(&mut self.written));

@@ -38,7 +38,7 @@ impl Default for Counters {
     fn default() -> Self {
         let mut limit_hits = Table::default();
         for limit in LIMITS {
-            limit_hits.row([limit, "", ""]);
+            limit_hits.find_or_add_row([limit, "", ""]);
         }
         Self {
             registrations: Table::default(),
@@ -54,15 +54,16 @@ impl Default for Counters {
 }
 
 impl Counters {
-    /// Counts an event. `manager` has the table of the types with a handler.
-    pub fn record(&mut self, event: &Event, manager: &Manager) {
-        *self.events.row([event.reason(), "", ""]) += 1;
+    /// Counts an event, and the end of an attempt or the limit that it reports, if any. `manager`
+    /// has the table of the types with a handler.
+    pub fn record_event(&mut self, event: &Event, manager: &Manager) {
+        *self.events.find_or_add_row([event.reason(), "", ""]) += 1;
         match event {
             Event::Plugin(event) => self.record_attempt(event, manager),
             Event::Directory(report) => {
                 if let Report::Trouble { problem, .. } = &**report {
                     if let Some(limit) = limit_of(problem) {
-                        self.limit_hit(limit);
+                        self.count_limit_hit(limit);
                     }
                 }
             }
@@ -80,11 +81,11 @@ impl Counters {
         };
         let plugin = event.plugin.as_deref();
         let kind = plugin.map_or(UNKNOWN, |plugin| type_of(plugin, manager));
-        *self.registrations.row([kind, result, ""]) += 1;
+        *self.registrations.find_or_add_row([kind, result, ""]) += 1;
     }
 
     /// Counts a measurement of the manager.
-    pub fn measure(&mut self, measurement: &Measurement, manager: &Manager) {
+    pub fn record_measurement(&mut self, measurement: &Measurement, manager: &Manager) {
         match measurement {
             Measurement::Called { method, code, took } => {
                 self.record_call(method, code.name(), *took);
@@ -96,16 +97,16 @@ impl Counters {
                 took,
             } => {
                 let kind = type_of(plugin, manager);
-                *self.runs.row([kind, action, result]) += 1;
+                *self.runs.find_or_add_row([kind, action, result]) += 1;
                 self.run_duration.observe(*took);
             }
-            Measurement::LimitHit(limit) => self.limit_hit(limit.name()),
+            Measurement::LimitHit(limit) => self.count_limit_hit(limit.name()),
         }
     }
 
     /// Counts that something had to wait or was refused because of a limit.
-    pub fn limit_hit(&mut self, limit: &'static str) {
-        *self.limit_hits.row([limit, "", ""]) += 1;
+    pub fn count_limit_hit(&mut self, limit: &'static str) {
+        *self.limit_hits.find_or_add_row([limit, "", ""]) += 1;
     }
 
     /// Counts a turn of the loop.
@@ -115,14 +116,14 @@ impl Counters {
 
     fn record_call(&mut self, method: &str, code: &str, took: Duration) {
         let method = method.strip_prefix('/').unwrap_or(method);
-        self.calls.row([method, code, ""]).observe(took);
+        self.calls.find_or_add_row([method, code, ""]).observe(took);
     }
 }
 
 impl<T: Default> Table<T> {
     /// Returns the value with these labels, which is added if necessary; if the table is full,
     /// returns the value of the row [`OTHER`].
-    fn row(&mut self, labels: [&str; 3]) -> &mut T {
+    fn find_or_add_row(&mut self, labels: [&str; 3]) -> &mut T {
         let has_labels =
             |(of, _): &([Box<str>; 3], T)| of.iter().zip(labels).all(|(a, b)| **a == *b);
         let known = self.0.iter().position(has_labels);
@@ -136,7 +137,7 @@ impl<T: Default> Table<T> {
     }
 }
 
-/// Returns the result of a failed attempt to register a plugin.
+/// Returns the value of the label `result` for a failed attempt to register a plugin.
 fn result_of(failure: &Failure) -> &'static str {
     match failure {
         Failure::Refused(Refusal::Ignored(_)) => "ignored",

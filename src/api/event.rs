@@ -8,12 +8,12 @@ use crate::handler::Plugin;
 use crate::manager::PluginEvent;
 use crate::watch::Report;
 
-/// An event of the plugin manager, which was logged before.
+/// An event of the plugin manager, which was already logged.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
     /// An event of a socket or its plugin, or of the daemon.
     Plugin(Box<PluginEvent>),
-    /// A watched directory, or one below it, cannot be watched or listed, or can be again.
+    /// A watched directory, or one below it, has a problem, or its problem is solved.
     Directory(Box<Report>),
 }
 

@@ -1,10 +1,11 @@
 //! The events that are kept for readers.
 //!
 //! The newest [`KEPT_EVENTS`] events are kept, and of each socket or directory the newest
-//! [`KEPT_EVENTS_OF_ONE`], so that a plugin that flaps does not displace the events of others. An
-//! event that repeats a kept one replaces it and increments its count, as in Kubernetes. The newest
-//! [`KEPT_SECURITY_EVENTS`] events about security are not displaced by events of other sockets.
-//! Events are kept as values and become text when they are read.
+//! [`KEPT_EVENTS_OF_ONE`], so that a plugin that flaps does not displace the events of others.
+//! Fewer are kept if their memory exceeds [`KEPT_EVENTS_LEN`] or [`KEPT_EVENTS_OF_ONE_LEN`] octets.
+//! An event that repeats a kept one replaces it and increments its count, as in Kubernetes. The
+//! newest [`KEPT_SECURITY_EVENTS`] events about security are not displaced by events of other
+//! sockets. Events are kept as values and become text when they are read.
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, VecDeque};
@@ -100,7 +101,7 @@ impl EventLog {
             len,
         };
         self.len += len;
-        let at = self.first_after(generation);
+        let at = self.index_after(generation);
         self.events.insert(at, kept);
         while self.events.len() > KEPT_EVENTS || self.len > KEPT_EVENTS_LEN {
             self.drop_oldest();
@@ -109,18 +110,18 @@ impl EventLog {
 
     /// Returns the events after a generation, oldest first.
     pub fn after(&self, generation: Generation) -> impl Iterator<Item = &KeptEvent> {
-        self.events.range(self.first_after(generation)..)
+        self.events.range(self.index_after(generation)..)
     }
 
     /// Returns the index of the first event after a generation.
-    fn first_after(&self, generation: Generation) -> usize {
+    fn index_after(&self, generation: Generation) -> usize {
         self.events
             .partition_point(|it| it.generation <= generation)
     }
 
     /// Returns the generation of the newest event that was dropped, and the time of its last
     /// occurrence, if events after the given generation were dropped.
-    pub fn dropped_after(&self, generation: Generation) -> Option<(Generation, Time)> {
+    pub fn newest_dropped_after(&self, generation: Generation) -> Option<(Generation, Time)> {
         (generation < self.dropped.0).then_some(self.dropped)
     }
 
@@ -129,6 +130,8 @@ impl EventLog {
         self.events.len()
     }
 
+    /// Drops the oldest event that is not about security, if it is among the
+    /// [`KEPT_SECURITY_EVENTS`] oldest ones, else the oldest of all.
     fn drop_oldest(&mut self) {
         let mut oldest = self.events.iter().take(KEPT_SECURITY_EVENTS);
         let other = oldest.find(|it| !it.event.is_security());
@@ -245,7 +248,7 @@ mod tests {
     };
 
     /// Returns the kept events as text: `reason socket xCOUNT`.
-    fn shown(log: &EventLog) -> Vec<String> {
+    fn event_lines(log: &EventLog) -> Vec<String> {
         let shown = log.after(0).map(|kept| {
             let subject = kept.event.subject().map(|it| it.display().to_string());
             let count = kept.count;
@@ -258,7 +261,7 @@ mod tests {
         shown.collect()
     }
 
-    fn warned(n: usize) -> EventKind {
+    fn warning(n: usize) -> EventKind {
         EventKind::Reported(Box::new(Notice {
             kind: EventType::Warning,
             reason: "Warned",
@@ -276,13 +279,13 @@ mod tests {
         };
         log.add(1, event("/r/taken", taken_over.clone()), Time::ZERO);
         for generation in 2..2000 {
-            let of_it = event("/r/taken", warned(generation));
+            let of_it = event("/r/taken", warning(generation));
             log.add(generation as u64 * 2, of_it, Time::ZERO);
             let other = event(&format!("/r/{generation}"), REGISTERED);
             log.add(generation as u64 * 2 + 1, other, Time::ZERO);
         }
         assert_eq!(log.count(), KEPT_EVENTS);
-        assert_eq!(shown(&log)[0], "TakenOver /r/taken x1");
+        assert_eq!(event_lines(&log)[0], "TakenOver /r/taken x1");
         for generation in 5000..5000 + 2 * KEPT_EVENTS {
             let socket = format!("/r/{generation}");
             let event = event(&socket, taken_over.clone());
@@ -302,11 +305,11 @@ mod tests {
             let generation = generation as u64 + 1;
             log.add(generation, event("/r/a", kind), at(generation));
         }
-        assert_eq!(shown(&log), ["Promoted /r/a x1", "Up /r/a x2"]);
+        assert_eq!(event_lines(&log), ["Promoted /r/a x1", "Up /r/a x2"]);
         let up = log.after(2).next().expect("the third event");
         assert_eq!((up.generation, up.first, up.last), (3, at(1), at(3)));
         assert!(log.after(3).next().is_none());
-        assert_eq!(log.dropped_after(0), None);
+        assert_eq!(log.newest_dropped_after(0), None);
     }
 
     #[test]
@@ -329,16 +332,16 @@ mod tests {
         for n in 2..10_000 {
             let kind = match n % 3 {
                 0 => EventKind::Up,
-                _ => warned(n),
+                _ => warning(n),
             };
             log.add(n as u64, event("/r/flaps", kind), Time::ZERO);
         }
         assert_eq!(log.count(), 1 + KEPT_EVENTS_OF_ONE);
-        assert_eq!(shown(&log)[0], "Registered /r/calm x1");
-        assert!(shown(&log).contains(&"Up /r/flaps x3333".to_owned()));
-        let dropped = log.dropped_after(1);
+        assert_eq!(event_lines(&log)[0], "Registered /r/calm x1");
+        assert!(event_lines(&log).contains(&"Up /r/flaps x3333".to_owned()));
+        let dropped = log.newest_dropped_after(1);
         assert!(dropped.is_some_and(|(newest, _)| newest < 9_999));
-        assert_eq!(log.dropped_after(9_999), None);
+        assert_eq!(log.newest_dropped_after(9_999), None);
     }
 
     #[test]
@@ -354,14 +357,14 @@ mod tests {
         assert!(log.count() <= KEPT_EVENTS && log.len <= KEPT_EVENTS_LEN);
         assert!(log.count() > KEPT_EVENTS / 2, "{}", log.count());
         let newest = format!("/r/{}", 10 * KEPT_EVENTS - 1);
-        assert_eq!(shown(&log).pop(), Some(format!("Up {newest} x1")));
+        assert_eq!(event_lines(&log).pop(), Some(format!("Up {newest} x1")));
     }
 
     #[test]
     fn events_with_long_texts_are_limited_by_their_length() {
         let mut log = EventLog::default();
         for n in 0..100 {
-            let mut long = event("/r/long", warned(n));
+            let mut long = event("/r/long", warning(n));
             if let Event::Plugin(event) = &mut long {
                 let plugin = event.plugin.as_mut().map(Arc::make_mut);
                 plugin.expect("the event has a plugin").versions = vec!["v".repeat(256); 64];
@@ -373,12 +376,12 @@ mod tests {
                 Time::ZERO,
             );
         }
-        let of_long = shown(&log)
+        let of_long = event_lines(&log)
             .iter()
             .filter(|it| it.contains("/r/long"))
             .count();
         assert!((1..=KEPT_EVENTS_OF_ONE).contains(&of_long));
-        assert!(shown(&log).iter().any(|it| it == "Up /r/0 x1"));
+        assert!(event_lines(&log).iter().any(|it| it == "Up /r/0 x1"));
         let sum: usize = log.events.iter().map(|kept| kept.len).sum();
         assert_eq!(sum, log.len);
     }
@@ -394,7 +397,7 @@ mod tests {
             }));
             log.add(generation, event("/r/a", kind), Time::ZERO);
         }
-        assert_eq!(shown(&log), ["Second /r/a x1"]);
+        assert_eq!(event_lines(&log), ["Second /r/a x1"]);
     }
 
     #[test]
@@ -409,7 +412,7 @@ mod tests {
             }
         }
         let expected = ["DirectoryLimited /r x2", "DirectoryLost /r x2"];
-        assert_eq!(shown(&log), expected);
+        assert_eq!(event_lines(&log), expected);
     }
 
     #[test]

@@ -36,21 +36,21 @@ impl Samples {
 
     /// Appends a sample of the current metric.
     pub(super) fn add(&mut self, labels: &[Label<'_>], value: impl Display) {
-        self.add_part("", labels, value);
+        self.add_with_suffix("", labels, value);
     }
 
     /// Appends the samples of a histogram with these labels.
     pub(super) fn add_histogram(&mut self, labels: &[Label<'_>], histogram: &Histogram) {
         for (bound, count) in histogram.buckets() {
             let labels = [labels, &[("le", bound.as_bytes())]].concat();
-            self.add_part("_bucket", &labels, count);
+            self.add_with_suffix("_bucket", &labels, count);
         }
-        self.add_part("_sum", labels, Seconds(histogram.sum()));
-        self.add_part("_count", labels, histogram.count());
+        self.add_with_suffix("_sum", labels, Seconds(histogram.sum()));
+        self.add_with_suffix("_count", labels, histogram.count());
     }
 
     /// Appends a sample whose name is that of the current metric, followed by `suffix`.
-    fn add_part(&mut self, suffix: &str, labels: &[Label<'_>], value: impl Display) {
+    fn add_with_suffix(&mut self, suffix: &str, labels: &[Label<'_>], value: impl Display) {
         for part in [self.name, suffix] {
             self.text.extend_from_slice(part.as_bytes());
         }
@@ -90,7 +90,7 @@ fn write_label_value(out: &mut Vec<u8>, value: &[u8]) {
 mod tests {
     use super::*;
 
-    fn shown(value: &[u8]) -> String {
+    fn escape_label(value: &[u8]) -> String {
         let mut out = Vec::new();
         write_label_value(&mut out, value);
         String::from_utf8(out).expect("UTF-8, whatever the value is")
@@ -98,9 +98,9 @@ mod tests {
 
     #[test]
     fn a_label_is_escaped_as_the_format_requires() {
-        assert_eq!(shown(b"/r/a.sock"), "/r/a.sock");
-        assert_eq!(shown("größe 大".as_bytes()), "größe 大");
-        assert_eq!(shown(b"a\"b"), "a\\\"b");
+        assert_eq!(escape_label(b"/r/a.sock"), "/r/a.sock");
+        assert_eq!(escape_label("größe 大".as_bytes()), "größe 大");
+        assert_eq!(escape_label(b"a\"b"), "a\\\"b");
     }
 
     #[test]
@@ -116,7 +116,7 @@ mod tests {
             (b"a\\\"\xff", "a\\\\\\\\\\\"\\\\xff"),
         ];
         for (value, text) in rows {
-            assert_eq!(shown(value), text);
+            assert_eq!(escape_label(value), text);
         }
     }
 

@@ -59,7 +59,7 @@ impl Follower {
 
     /// Returns the earliest time at which there is anything to render if the manager is at this
     /// generation; `None` if there is nothing to render.
-    pub(super) fn work_at(&self, generation: Generation) -> Option<Time> {
+    pub(super) fn next_work_time(&self, generation: Generation) -> Option<Time> {
         let Some(caught_up) = self.caught_up else {
             return Some(Time::ZERO);
         };
@@ -79,7 +79,7 @@ impl Follower {
                     let generation = view.manager.generation();
                     let (cursor, generation) =
                         position.get_or_insert((RecordCursor::default(), generation));
-                    if let Some(record) = view.manager.records().next(cursor) {
+                    if let Some(record) = view.manager.records().next_record(cursor) {
                         write_record("ADDED", &record, view, out);
                         continue;
                     }
@@ -142,15 +142,15 @@ impl EventCursor {
     /// Appends events until `out` has this length. Returns whether no events are left.
     pub(super) fn render(&mut self, view: &View<'_>, len: usize, out: &mut Vec<u8>) -> bool {
         let known = self.seen.max(self.dropped);
-        if let Some((generation, last)) = view.events.dropped_after(known) {
+        if let Some((generation, last)) = view.events.newest_dropped_after(known) {
             self.dropped = generation;
-            write(&EventEntry::dropped(self.seen, last, view), out);
+            write_line(&EventEntry::dropped(self.seen, last, view), out);
         }
         for event in view.events.after(self.seen) {
             if out.len() >= len {
                 return false;
             }
-            write(&EventEntry::new(event, view), out);
+            write_line(&EventEntry::new(event, view), out);
             self.seen = event.generation;
         }
         true
@@ -182,11 +182,11 @@ fn write_change(
         generation,
         record,
     };
-    write(&line, out);
+    write_line(&line, out);
 }
 
-fn write(line: &impl Serialize, out: &mut Vec<u8>) {
-    escape::json(line, out);
+fn write_line(line: &impl Serialize, out: &mut Vec<u8>) {
+    escape::append_json(line, out);
     out.push(b'\n');
 }
 

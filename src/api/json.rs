@@ -28,11 +28,11 @@ pub(super) struct List<'a, I> {
     pub(super) kind: &'static str,
     pub(super) instance: &'a str,
     pub(super) generation: Generation,
-    #[serde(serialize_with = "array")]
+    #[serde(serialize_with = "serialize_items")]
     pub(super) items: Cell<Option<I>>,
 }
 
-fn array<I, S>(items: &Cell<Option<I>>, to: S) -> Result<S::Ok, S::Error>
+fn serialize_items<I, S>(items: &Cell<Option<I>>, to: S) -> Result<S::Ok, S::Error>
 where
     I: Iterator<Item: Serialize>,
     S: Serializer,
@@ -112,12 +112,12 @@ impl<'a> RecordEntry<'a> {
             socket: record.socket.to_string_lossy(),
             endpoint: plugin.map(|it| it.endpoint.to_string_lossy()),
             versions: plugin.map(|it| &*it.versions),
-            since: view.time(record.since),
+            since: view.format_time(record.since),
             generation: record.generation,
             attempts: record.attempts,
             reason: last_error.map(|it| it.reason()),
             last_error: last_error.map(|it| it.to_string()),
-            next_retry: record.next_retry.map(|at| view.time(at)),
+            next_retry: record.next_retry.map(|at| view.format_time(at)),
             pid: record.process.and_then(|process| process.pid),
             uid: record.process.map(|process| process.uid),
             peer: None,
@@ -151,7 +151,7 @@ impl Details {
                 .device_plugins
                 .with(plugin, |plugin| Self::Devices {
                     total: plugin.devices.len(),
-                    healthy: plugin.healthy(),
+                    healthy: plugin.count_healthy(),
                     connected: plugin.is_connected,
                 }),
             dra::TYPE => {
@@ -261,8 +261,8 @@ impl<'a> EventEntry<'a> {
             message: event.message(),
             detail: event.detail(),
             count: Some(kept.count),
-            first_time: Some(view.time(kept.first)),
-            last_time: view.time(kept.last),
+            first_time: Some(view.format_time(kept.first)),
+            last_time: view.format_time(kept.last),
         }
     }
 
@@ -274,7 +274,7 @@ impl<'a> EventEntry<'a> {
             r#type: "Normal",
             reason: "EventsDropped",
             message: "earlier events were dropped".to_owned(),
-            last_time: view.time(last),
+            last_time: view.format_time(last),
             ..Self::default()
         }
     }
@@ -359,7 +359,7 @@ mod tests {
     }
 
     /// Returns the record of a plugin as JSON, with the details from this inventory.
-    fn shown(plugin: &Arc<Plugin>, inventory: &Inventory) -> Value {
+    fn record_json(plugin: &Arc<Plugin>, inventory: &Inventory) -> Value {
         let (handlers, _) = built_in(DEFAULT_TYPES, UnknownTypes::Reject);
         let daemon = Daemon {
             pid: 1,
@@ -400,7 +400,7 @@ mod tests {
             }),
         };
         let mut out = Vec::new();
-        escape::json(&RecordEntry::new(&shown, &view), &mut out);
+        escape::append_json(&RecordEntry::new(&shown, &view), &mut out);
         assert!(out.is_ascii());
         serde_json::from_slice(&out).expect("it is JSON")
     }
@@ -411,7 +411,7 @@ mod tests {
 
     #[test]
     fn a_record_has_every_fact_that_is_known() {
-        let record = shown(&plugin("CSIPlugin", b"/r/\xff"), &inventory());
+        let record = record_json(&plugin("CSIPlugin", b"/r/\xff"), &inventory());
         let wanted = serde_json::json!({
             "type": "CSIPlugin", "name": "a\"\u{1b}", "state": "Backoff",
             "socket": "/r/\u{fffd}", "endpoint": "/r/\u{fffd}", "versions": ["1.0.0", "1.1.0"],
@@ -436,9 +436,9 @@ mod tests {
         let wanted = serde_json::json!({"csi": {
             "nodeId": "node", "maxVolumes": 25, "topology": {"zone": "a"},
         }});
-        assert_eq!(shown(&csi, &inventory)["details"], wanted);
+        assert_eq!(record_json(&csi, &inventory)["details"], wanted);
         let other = plugin("CSIPlugin", b"/r/other");
-        assert_eq!(shown(&other, &inventory)["details"], Value::Null);
+        assert_eq!(record_json(&other, &inventory)["details"], Value::Null);
 
         let gpu = plugin("DevicePlugin", b"/r/gpu");
         let device = |n| v1beta1::Device {
@@ -457,6 +457,6 @@ mod tests {
         });
         let wanted =
             serde_json::json!({"devices": {"total": 64, "healthy": 63, "connected": true}});
-        assert_eq!(shown(&gpu, &inventory)["details"], wanted);
+        assert_eq!(record_json(&gpu, &inventory)["details"], wanted);
     }
 }

@@ -125,7 +125,7 @@ const METRICS: &[Metric] = &[
         "Requests to read every directory again.",
         |from, to| {
             for reason in RoundReason::ALL {
-                let count = from.watch.count_rounds(reason);
+                let count = from.watch.round_requests(reason);
                 to.add(&[("reason", reason.name().as_bytes())], count);
             }
         },
@@ -156,7 +156,7 @@ const METRICS: &[Metric] = &[
         "plugind_connections",
         GAUGE,
         "Connections to plugins that are dialed or open.",
-        |from, to| to.add(&[], from.manager.records().connections()),
+        |from, to| to.add(&[], from.manager.records().connection_count()),
     ),
     (
         "plugind_memory_held_bytes",
@@ -287,7 +287,7 @@ fn add_devices(from: &Sources<'_>, to: &mut Samples) {
             device::TYPE => {
                 let current = inventory.device_plugins.get(&plugin.name);
                 current.filter(|it| it.plugin == *plugin).map(|it| {
-                    let (total, healthy) = (it.devices.len(), it.healthy());
+                    let (total, healthy) = (it.devices.len(), it.count_healthy());
                     vec![("healthy", healthy), ("unhealthy", total - healthy)]
                 })
             }

@@ -1,10 +1,11 @@
 //! The API of the daemon: HTTP/1.1 on a Unix socket, for commands, scripts and scrapers.
 //!
 //! All of this folder is pure: octets and times are arguments, requests are returned as values. The
-//! module never reads a clock, opens a socket or starts a thread; `daemon` carries the octets.
+//! module never reads a clock, opens a socket or starts a thread; `daemon` carries the octets, and
+//! passes in the functions that read facts about processes ([`View`]).
 //!
 //! ```text
-//!  receive()                                            pending(), sent()
+//!  receive()                                     pending_output(), sent()
 //!      |                                                        ^
 //!      v                                                        |
 //!    input --> Request --> route --> Call --> answer ------> output
@@ -24,7 +25,7 @@
 //! `connection` is the state machine of one client, with its deadlines. `route` converts a
 //! [`Request`] to a [`Call`], or to the response that refuses it. `answer` renders the response to
 //! a call from a [`View`] of the daemon, with `json` or `metrics`; `follow` renders the responses
-//! that follow changes. `server` manages the clients. `event_log` keeps the newest events for
+//! that follow changes. `server` manages the clients. `event_log` keeps the newest [`Event`]s for
 //! readers. `counters` has the counts and the [`Histogram`]s, and `metrics` renders them in the
 //! text format of Prometheus (`exposition`).
 

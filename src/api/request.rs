@@ -38,11 +38,11 @@ impl Request {
         match head.parse(&octets[..octets.len().min(API_HEAD)]) {
             Ok(httparse::Status::Complete(_)) => {}
             Ok(httparse::Status::Partial) if is_full => {
-                return Err(too_large("the request head is longer than 8 KiB"));
+                return Err(head_too_large("the request head is longer than 8 KiB"));
             }
             Ok(httparse::Status::Partial) => return Ok(None),
             Err(httparse::Error::TooManyHeaders) => {
-                return Err(too_large("the request has more than 64 header fields"));
+                return Err(head_too_large("the request has more than 64 header fields"));
             }
             Err(httparse::Error::Version) => {
                 let why = "only HTTP/1.0 and HTTP/1.1 are supported";
@@ -53,7 +53,7 @@ impl Request {
         check_fields(head.headers, head.version == Some(1))?;
         Ok(Some(Self {
             method: Method::parse(head.method.unwrap_or_default()),
-            target: origin_form(head.path.unwrap_or_default())?,
+            target: to_origin_form(head.path.unwrap_or_default())?,
         }))
     }
 }
@@ -102,7 +102,7 @@ fn is_zero(digits: &[u8]) -> bool {
 ///
 /// RFC 9112 §3.2.2: "a server MUST accept the absolute-form in requests even though most HTTP/1.1
 /// clients will only send the absolute-form to a proxy."
-fn origin_form(target: &str) -> Result<String, Response> {
+fn to_origin_form(target: &str) -> Result<String, Response> {
     if target.starts_with('/') {
         return Ok(target.to_owned());
     }
@@ -118,7 +118,7 @@ fn bad_request(why: &str) -> Response {
     Response::error(Status::BAD_REQUEST, why)
 }
 
-fn too_large(why: &str) -> Response {
+fn head_too_large(why: &str) -> Response {
     Response::error(Status::HEADER_FIELDS_TOO_LARGE, why)
 }
 

@@ -171,7 +171,7 @@ const ROUTES: [Route; 14] = [
     (POST, "/v1/reload", |_| Ok(Call::Change(Change::Reload))),
     (POST, "/v1/log", |query| {
         let filter = query.take_parsed("filter", "is not UTF-8", |text| Some(text.to_owned()))?;
-        let filter = filter.ok_or_else(|| invalid("filter", "is missing"))?;
+        let filter = filter.ok_or_else(|| invalid_parameter("filter", "is missing"))?;
         Ok(Call::Change(Change::Log(filter)))
     }),
     (POST, "/v1/allocate", |query| {
@@ -216,7 +216,7 @@ impl Query<'_> {
             return Ok(());
         };
         let name = escape::text(name).at_most(64);
-        Err(bad(&format!("unknown parameter {name}")))
+        Err(bad_request(&format!("unknown parameter {name}")))
     }
 
     /// Removes the parameters that select sockets; returns the selection, which is all sockets if
@@ -227,12 +227,14 @@ impl Query<'_> {
         match (path, kind, name) {
             (None, None, None) => Ok(Selection::All),
             (None, Some(kind), Some(name)) => Ok(Selection::Plugin { kind, name }),
-            (None, None, _) => Err(invalid("type", "is missing")),
-            (None, _, None) => Err(invalid("name", "is missing")),
+            (None, None, _) => Err(invalid_parameter("type", "is missing")),
+            (None, _, None) => Err(invalid_parameter("name", "is missing")),
             (Some(path), None, None) if !path.is_empty() => {
                 Ok(Selection::Socket(OsString::from_vec(path).into()))
             }
-            (Some(_), ..) => Err(bad("give either the parameter socket, or type and name")),
+            (Some(_), ..) => Err(bad_request(
+                "give either the parameter socket, or type and name",
+            )),
         }
     }
 
@@ -242,7 +244,7 @@ impl Query<'_> {
         let (resources, devices) = (self.take_all("resource")?, self.take_all("device")?);
         let wait = self.take_parsed("wait", "is not a number", |text| text.parse().ok())?;
         let wish = Wish::parse(&resources, devices, wait.map(Duration::from_millis));
-        wish.map_err(|why| bad(&format!("parameter {why}")))
+        wish.map_err(|why| bad_request(&format!("parameter {why}")))
     }
 
     /// Removes all parameters with a name. Returns their values.
@@ -261,12 +263,12 @@ impl Query<'_> {
         };
         let (_, value) = self.0.remove(at);
         if self.0.iter().any(|(other, _)| *other == name) {
-            return Err(invalid(name, "is repeated"));
+            return Err(invalid_parameter(name, "is repeated"));
         }
-        let value = decode(value);
+        let value = percent_decode(value);
         value
             .map(Some)
-            .ok_or_else(|| invalid(name, "is not percent-encoded"))
+            .ok_or_else(|| invalid_parameter(name, "is not percent-encoded"))
     }
 
     /// Removes a parameter and parses it; `wrong` is the error for a value that cannot be parsed.
@@ -280,7 +282,9 @@ impl Query<'_> {
             return Ok(None);
         };
         let parsed = str::from_utf8(&value).ok().and_then(parse);
-        parsed.map(Some).ok_or_else(|| invalid(name, wrong))
+        parsed
+            .map(Some)
+            .ok_or_else(|| invalid_parameter(name, wrong))
     }
 
     /// Removes a parameter whose value is text. Returns the value, if there is one.
@@ -292,7 +296,7 @@ impl Query<'_> {
     /// Removes a required parameter whose value is text. Returns the value.
     fn take_required(&mut self, name: &str) -> Result<String, Response> {
         self.take_text(name)?
-            .ok_or_else(|| invalid(name, "is missing"))
+            .ok_or_else(|| invalid_parameter(name, "is missing"))
     }
 
     /// Removes the parameter `since`: the generation after which events or changes are requested.
@@ -312,13 +316,13 @@ fn parse_flag(text: &str) -> Option<bool> {
 
 /// Decodes percent-encoded text; `what` names the text in an error.
 fn decode_text(part: &str, what: &str) -> Result<String, Response> {
-    let decoded = decode(part).and_then(|decoded| String::from_utf8(decoded).ok());
-    decoded.ok_or_else(|| bad(&format!("{what} is not percent-encoded UTF-8")))
+    let decoded = percent_decode(part).and_then(|decoded| String::from_utf8(decoded).ok());
+    decoded.ok_or_else(|| bad_request(&format!("{what} is not percent-encoded UTF-8")))
 }
 
 /// Decodes percent-encoded octets (RFC 3986 §2.1), or returns `None` if a percent sign is not
 /// followed by two hexadecimal digits. A plus sign stands for itself.
-fn decode(encoded: &str) -> Option<Vec<u8>> {
+fn percent_decode(encoded: &str) -> Option<Vec<u8>> {
     let mut decoded = Vec::with_capacity(encoded.len());
     let mut octets = encoded.bytes();
     while let Some(octet) = octets.next() {
@@ -335,11 +339,11 @@ fn hex_value(octet: u8) -> Option<u8> {
     char::from(octet).to_digit(16)?.try_into().ok()
 }
 
-fn invalid(parameter: &str, why: &str) -> Response {
-    bad(&format!("parameter {parameter} {why}"))
+fn invalid_parameter(parameter: &str, why: &str) -> Response {
+    bad_request(&format!("parameter {parameter} {why}"))
 }
 
-fn bad(why: &str) -> Response {
+fn bad_request(why: &str) -> Response {
     Response::error(Status::BAD_REQUEST, why)
 }
 

@@ -1,15 +1,16 @@
 //! The clients of the API, and the response that each of them waits for.
 //!
 //! `daemon` carries octets between clients and their [`Connection`]s, passes a [`View`] to
-//! [`Server::advance`] at [`Server::work_at`], and carries out changes: it takes each with
-//! [`Server::poll_change`] and responds to it with [`Server::answer`] or [`Server::hold`].
+//! [`Server::render_responses`] at [`Server::next_work_time`], and carries out changes: it takes
+//! each with [`Server::poll_change`] and responds to it with [`Server::answer_change`] or
+//! [`Server::answer_allocation`].
 //!
 //! Once more than [`API_TURN`] octets are rendered, the remaining clients wait for the next turn,
 //! which begins with them. So long responses delay neither plugins nor other clients for long.
 
 use serde_json::Value;
 
-use super::answer::answer;
+use super::answer::render_response;
 use super::connection::Connection;
 use super::follow::Follower;
 use super::request::Request;
@@ -33,7 +34,7 @@ pub struct Server {
     is_stopping: bool,
 }
 
-/// The number of a client. Never reused, and unlikely to be one that a client of an earlier process
+/// The ID of a client. Never reused, and unlikely to be one that a client of an earlier process
 /// had.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ClientId(pub u64);
@@ -77,17 +78,17 @@ enum Task {
 }
 
 impl Server {
-    /// Creates a server whose first client has the number after this one.
-    pub fn after(last: ClientId) -> Self {
+    /// Creates a server whose first client has the ID after this one.
+    pub fn with_last_id(last: ClientId) -> Self {
         Self {
             last: last.0,
             ..Self::default()
         }
     }
 
-    /// Returns the response to a client beyond [`API_CLIENTS`]: it is written to the new
-    /// connection, which is then closed.
-    pub fn busy() -> Vec<u8> {
+    /// Returns the response to a client that [`accept`](Self::accept) has refused. The caller
+    /// writes the response to the new connection, and closes that connection.
+    pub fn busy_response() -> Vec<u8> {
         Response::error(Status::SERVICE_UNAVAILABLE, TOO_MANY).encode(false)
     }
 
@@ -117,7 +118,7 @@ impl Server {
     }
 
     /// Returns the number of clients.
-    pub fn clients(&self) -> usize {
+    pub fn client_count(&self) -> usize {
         self.clients.len()
     }
 
@@ -151,12 +152,12 @@ impl Server {
     }
 
     /// Returns the octets to write to the client next.
-    pub fn pending(&self, id: ClientId) -> &[u8] {
+    pub fn pending_output(&self, id: ClientId) -> &[u8] {
         self.get(id)
-            .map_or(&[], |client| client.connection.pending())
+            .map_or(&[], |client| client.connection.pending_output())
     }
 
-    /// Records that octets of [`pending`](Self::pending) were written to the client.
+    /// Records that octets of [`pending_output`](Self::pending_output) were written to the client.
     pub fn sent(&mut self, id: ClientId, octets: usize, now: Time) {
         if let Some(client) = self.get_mut(id) {
             client.connection.sent(octets, now);
@@ -175,7 +176,7 @@ impl Server {
     }
 
     /// Returns the next requested change, that of the client that has connected first. The client
-    /// waits for [`Server::answer`] or [`Server::hold`].
+    /// waits for [`Server::answer_change`] or [`Server::answer_allocation`].
     pub fn poll_change(&mut self) -> Option<(ClientId, Change)> {
         let changes = self.clients.iter_mut().filter_map(|client| {
             let Some(Task::Change(change)) = &mut client.task else {
@@ -188,7 +189,7 @@ impl Server {
     }
 
     /// Responds to the change that the client has requested. Does nothing if the client has left.
-    pub fn answer(&mut self, id: ClientId, response: &Response, now: Time) {
+    pub fn answer_change(&mut self, id: ClientId, response: &Response, now: Time) {
         if let Some(client) = self.get_mut(id) {
             if let Some(Task::Change(None)) = client.task {
                 client.respond(response, now);
@@ -199,7 +200,7 @@ impl Server {
     /// Begins the response to a client that was granted devices: sends a line that describes them,
     /// and keeps the response open until the client closes its connection. Does nothing if the
     /// client has left.
-    pub fn hold(&mut self, id: ClientId, devices: &Value, now: Time) {
+    pub fn answer_allocation(&mut self, id: ClientId, devices: &Value, now: Time) {
         if let Some(client) = self.get_mut(id) {
             if client.connection.begin_stream(now) {
                 client.connection.send(Response::json(devices).body, now);
@@ -208,22 +209,24 @@ impl Server {
         }
     }
 
-    /// Returns the earliest time at which [`Server::advance`] would render anything, or
+    /// Returns the earliest time at which [`Server::render_responses`] would render anything, or
     /// [`Server::poll_change`] return a change, if the manager is at this generation; `None` if
     /// there is nothing to do.
-    pub fn work_at(&self, generation: Generation) -> Option<Time> {
+    pub fn next_work_time(&self, generation: Generation) -> Option<Time> {
         let times = self.clients.iter();
-        times.filter_map(|client| client.work_at(generation)).min()
+        times
+            .filter_map(|client| client.next_work_time(generation))
+            .min()
     }
 
     /// Renders responses for the clients that have room for them, until [`API_TURN`] is exceeded.
-    pub fn advance(&mut self, view: &View<'_>) {
+    pub fn render_responses(&mut self, view: &View<'_>) {
         let count = self.clients.len();
         self.clients.rotate_left(self.served.min(count));
         self.served = 0;
         let mut rendered = 0;
         for client in &mut self.clients {
-            rendered += client.advance(view, count);
+            rendered += client.render(view, count);
             self.served += 1;
             if rendered > API_TURN {
                 break;
@@ -255,7 +258,7 @@ impl Server {
         for client in &mut self.clients {
             client.connection.eof();
             match client.task {
-                Some(Task::Follow(_) | Task::Hold) => client.finish(),
+                Some(Task::Follow(_) | Task::Hold) => client.finish_response(),
                 Some(Task::Change(_)) => {
                     let stopping = "the daemon is stopping";
                     client.respond(&Response::error(Status::SERVICE_UNAVAILABLE, stopping), now);
@@ -277,7 +280,7 @@ impl Server {
 impl Client {
     /// Sets the task that the request begins, or refuses the request.
     fn handle_request(&mut self, request: &Request, has_room: bool, now: Time) {
-        let call = match self.check_access(request) {
+        let call = match self.permitted_call(request) {
             Ok(call) => call,
             Err(refusal) => return self.respond(&refusal, now),
         };
@@ -301,7 +304,7 @@ impl Client {
     }
 
     /// Returns the call of a request if the client may make it, or the response that refuses it.
-    fn check_access(&self, request: &Request) -> Result<Call, Response> {
+    fn permitted_call(&self, request: &Request) -> Result<Call, Response> {
         let path = request.target.split('?').next();
         if self.access == Access::Metrics && path.is_none_or(|path| !FOR_METRICS.contains(&path)) {
             return Err(Response::error(Status::NOT_FOUND, "no such path"));
@@ -324,28 +327,28 @@ impl Client {
         Ok(call)
     }
 
-    fn work_at(&self, generation: Generation) -> Option<Time> {
+    fn next_work_time(&self, generation: Generation) -> Option<Time> {
         match self.task.as_ref()? {
             Task::Answer(_) => Some(Time::ZERO),
             Task::Change(change) => change.as_ref().map(|_| Time::ZERO),
             Task::Hold => None,
             Task::Follow(_) if self.connection.is_finished() => None,
             Task::Follow(follower) => {
-                let at = follower.work_at(generation)?;
+                let at = follower.next_work_time(generation)?;
                 (self.connection.room() > 0).then_some(at)
             }
         }
     }
 
     /// Renders what can be rendered now. Returns the number of octets rendered.
-    fn advance(&mut self, view: &View<'_>, clients: usize) -> usize {
-        let work_at = self.work_at(view.manager.generation());
+    fn render(&mut self, view: &View<'_>, clients: usize) -> usize {
+        let work_at = self.next_work_time(view.manager.generation());
         if work_at.is_none_or(|at| at > view.now) {
             return 0;
         }
         match &mut self.task {
             Some(Task::Answer(call)) => {
-                let response = answer(call, view, clients);
+                let response = render_response(call, view, clients);
                 self.respond(&response, view.now);
                 response.body.len()
             }
@@ -355,7 +358,7 @@ impl Client {
                 let len = lines.len();
                 self.connection.send(lines, view.now);
                 if is_over {
-                    self.finish();
+                    self.finish_response();
                 }
                 len
             }
@@ -369,8 +372,8 @@ impl Client {
     }
 
     /// Ends a response that has no end of its own.
-    fn finish(&mut self) {
-        self.connection.finish();
+    fn finish_response(&mut self) {
+        self.connection.finish_stream();
         self.task = None;
     }
 }

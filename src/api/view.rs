@@ -64,7 +64,7 @@ pub struct Daemon {
 impl View<'_> {
     /// Returns a time as text. The text is computed from the present wall-clock time, so that
     /// setting the clock corrects all times.
-    pub(super) fn time(&self, time: Time) -> String {
+    pub(super) fn format_time(&self, time: Time) -> String {
         let past = self.now.saturating_since(time);
         let to_come = time.saturating_since(self.now);
         rfc3339(

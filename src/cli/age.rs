@@ -10,13 +10,13 @@ use crate::time::rfc3339;
 /// Returns the time from `then` until `now`, or `<unknown>` if `then` is not a time. `then` is in
 /// the format of RFC 3339, in UTC; `now` is in milliseconds since the Unix epoch. If `then` is in
 /// the future, the result is `0s`.
-pub(super) fn since(then: &str, now: u64) -> String {
+pub(super) fn format_age(then: &str, now: u64) -> String {
     format_difference(parse_time(then), Some(now))
 }
 
-/// Returns the time from `now` until `then`, in the formats of [`since`]; `0s` if `then` is in the
-/// past.
-pub(super) fn until(then: &str, now: u64) -> String {
+/// Returns the time from `now` until `then`, in the formats of [`format_age`]; `0s` if `then` is in
+/// the past.
+pub(super) fn format_time_left(then: &str, now: u64) -> String {
     format_difference(Some(now), parse_time(then))
 }
 
@@ -27,9 +27,9 @@ fn format_difference(from: Option<u64>, to: Option<u64>) -> String {
     }
 }
 
-/// Formats a number of seconds in the largest unit that it contains at least twice, or in seconds
-/// below two. A count below eight is followed by the count of the next smaller unit, unless that is
-/// 0: similar to kubectl (`HumanDuration` of k8s.io/apimachinery).
+/// Formats a duration in the largest unit that it contains at least twice, else in seconds. A count
+/// below eight is followed by the count of the next smaller unit, unless that is 0: similar to
+/// kubectl (`HumanDuration` of k8s.io/apimachinery).
 pub(super) fn format_duration(seconds: u64) -> String {
     let at = UNITS.iter().position(|(unit, _)| seconds / 2 >= *unit);
     let at = at.unwrap_or(UNITS.len() - 1);
@@ -154,16 +154,16 @@ mod tests {
             "2026-01-31T24:00:00.000Z",
             "2026-01-31T12:60:00.000Z",
         ] {
-            assert_eq!(since(wrong, 0), "<unknown>", "{wrong}");
+            assert_eq!(format_age(wrong, 0), "<unknown>", "{wrong}");
         }
     }
 
     #[test]
     fn a_difference_is_never_negative() {
         let then = "2026-01-31T12:00:00.000Z";
-        assert_eq!(since(then, 1_769_860_805_000), "5s");
-        assert_eq!(since(then, 1_769_860_795_000), "0s");
-        assert_eq!(until(then, 1_769_860_795_000), "5s");
-        assert_eq!(until(then, 1_769_860_805_000), "0s");
+        assert_eq!(format_age(then, 1_769_860_805_000), "5s");
+        assert_eq!(format_age(then, 1_769_860_795_000), "0s");
+        assert_eq!(format_time_left(then, 1_769_860_795_000), "5s");
+        assert_eq!(format_time_left(then, 1_769_860_805_000), "0s");
     }
 }

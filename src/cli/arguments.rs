@@ -11,7 +11,7 @@ use std::os::unix::ffi::OsStrExt as _;
 
 use lexopt::{Arg, Parser};
 
-use super::values::{Parsed, invalid};
+use super::values::{Parsed, invalid_value};
 use super::{Command, HELP, Help, VERSION};
 use crate::escape;
 
@@ -72,7 +72,12 @@ impl Arguments {
 
     /// Treats the remaining arguments as those of a command, whose help text lists its options, and
     /// `socket` as if it followed that command.
-    pub(super) fn enter(&mut self, command: &'static str, help: Help, socket: Option<OsString>) {
+    pub(super) fn enter_command(
+        &mut self,
+        command: &'static str,
+        help: Help,
+        socket: Option<OsString>,
+    ) {
         (self.command, self.help, self.socket) = (command, help, socket);
     }
 
@@ -112,7 +117,7 @@ impl Arguments {
     }
 
     /// Parses the value of the last option with `read`.
-    pub(super) fn value<T>(
+    pub(super) fn parse_value<T>(
         &mut self,
         read: impl FnOnce(&OsStr) -> Parsed<T>,
     ) -> Result<T, UsageError> {
@@ -121,7 +126,7 @@ impl Arguments {
         let Ok(value) = early.map_or_else(|| self.parser.value(), Ok) else {
             return Err(self.error(format!("missing value for {option}")));
         };
-        read(&value).map_err(|expected| self.error(invalid(&value, option, &expected)))
+        read(&value).map_err(|expected| self.error(invalid_value(&value, option, &expected)))
     }
 
     /// Returns the error about an argument that is none of the expected ones.

@@ -10,14 +10,14 @@ use super::table::Table;
 
 /// Sends the request, and shows the daemon's response.
 pub(super) fn run(context: &Context<'_>) -> Result<()> {
-    let path = path(context.options);
+    let path = request_target(context.options);
     let mut request = Request::get(&path);
     request.changes = true;
     let client = Client {
         socket: context.client.socket.clone(),
         timeout: CHANGE_TIMEOUT,
     };
-    let done = client.json(&request);
+    let done = client.request_json(&request);
     let mut done = done.map_err(|failure| match context.options.target.display_name() {
         Some(named) if failure.kind == FailureKind::NotFound => {
             Failure::new(failure.kind, format!("{named} does not exist"))
@@ -36,7 +36,7 @@ pub(super) fn run(context: &Context<'_>) -> Result<()> {
 }
 
 /// Returns the path and the query of the request.
-fn path(options: &Options) -> String {
+fn request_target(options: &Options) -> String {
     let query = match &options.target {
         Target::Plugin { kind, name } => {
             let (kind, name) = (
@@ -131,7 +131,7 @@ mod tests {
             (&["log", "a=b,c"], "/v1/log?filter=a%3Db%2Cc"),
             (&["log", "default"], "/v1/log?filter="),
         ] {
-            assert_eq!(path(&parse_options(line)), expected);
+            assert_eq!(request_target(&parse_options(line)), expected);
         }
     }
 }

@@ -18,11 +18,11 @@ pub(super) fn parse(arguments: &mut Arguments) -> Result<Command, UsageError> {
 /// Returns each option in force as a line of a configuration file, with the source of its value. An
 /// option that was not given and has no fixed default is a comment. The error lists the problems.
 pub fn run(line: &CommandLine) -> Result<String, Vec<String>> {
-    line.load().map(|options| show(&options))
+    line.load().map(|options| format_options(&options))
 }
 
 /// Returns the lines of a configuration file with these options, and the defaults of all others.
-pub fn show(options: &Options) -> String {
+pub fn format_options(options: &Options) -> String {
     let mut text = String::new();
     for given in &options.given {
         let Given { setting, value, .. } = given;
@@ -39,7 +39,7 @@ pub fn show(options: &Options) -> String {
             _ => "environment".to_owned(),
         };
         let note = match key {
-            "type" => note_missing_types(&options.config.handlers),
+            "type" => missing_types_note(&options.config.handlers),
             _ => String::new(),
         };
         text += &config_file::format_line(key, value, &(origin + &note));
@@ -83,7 +83,7 @@ fn default_value(setting: &Setting, config: &DaemonConfig) -> String {
 }
 
 /// Returns a note that names the built-in types that are not accepted, or an empty text if all are.
-fn note_missing_types(config: &HandlerConfig) -> String {
+fn missing_types_note(config: &HandlerConfig) -> String {
     let is_missing = |kind: &&str| {
         config.unknown_types != UnknownTypes::Accept
             && config.types.iter().all(|it| it != kind)
@@ -119,7 +119,7 @@ mod tests {
     fn show_file(content: &str, environment: &[(&str, &str)]) -> String {
         let file = (Path::new("/etc/a.conf"), content.as_bytes());
         let options = CommandLine::default().combine(Some(file), &variables(environment));
-        show(&options.unwrap())
+        format_options(&options.unwrap())
     }
 
     #[test]

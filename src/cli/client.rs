@@ -77,8 +77,8 @@ impl<'a> Request<'a> {
 }
 
 impl Client {
-    /// Sends a request and waits for the head of the response. Returns an error if its status is
-    /// not 200.
+    /// Sends a request and waits for the head of the response. Returns an error if the response has
+    /// a status other than 200.
     pub(super) fn send_request(&self, request: &Request<'_>) -> Result<Response> {
         let opened = Connection::open(&self.socket, request.follows);
         let mut connection = opened.map_err(|error| self.connect_failure(&error))?;
@@ -97,8 +97,8 @@ impl Client {
             until: if request.follows {
                 request.until
             } else {
-                let time = response_time(self.timeout);
-                request.until.or(Deadline::after(time))
+                let time = response_time_limit(self.timeout);
+                request.until.min(Deadline::after(time))
             },
             received: Vec::new(),
             missing: 0,
@@ -120,13 +120,13 @@ impl Client {
     }
 
     /// Sends a request and returns the body of the response.
-    pub(super) fn body(&self, request: &Request<'_>) -> Result<Vec<u8>> {
+    pub(super) fn request_body(&self, request: &Request<'_>) -> Result<Vec<u8>> {
         self.send_request(request)?.read_rest(MAX_DOCUMENT)
     }
 
     /// Sends a request and returns the JSON of the response.
-    pub(super) fn json(&self, request: &Request<'_>) -> Result<Value> {
-        parse_object(&self.body(request)?)
+    pub(super) fn request_json(&self, request: &Request<'_>) -> Result<Value> {
+        parse_object(&self.request_body(request)?)
     }
 
     /// Returns the failure that reports a connection error.
@@ -163,12 +163,13 @@ impl Response {
             }
             searched = self.received.len();
             if searched > MAX_LINE {
-                return Err(too_long());
+                return Err(response_too_long());
             }
             if self.is_complete {
                 return match searched {
                     0 => Ok(None),
-                    // A daemon that is killed does not complete a response that is followed.
+                    // A daemon that is killed can cut off the last line of a response that follows
+                    // changes.
                     _ if self.timeout.is_none() => Err(Failure::daemon_stopped()),
                     _ => Err(read_error(TRUNCATED)),
                 };
@@ -193,7 +194,7 @@ impl Response {
         while !self.is_complete {
             self.receive_more()?;
             if self.received.len() > limit {
-                return Err(too_long());
+                return Err(response_too_long());
             }
         }
         Ok(self.received)
@@ -204,7 +205,7 @@ impl Response {
     fn receive_more(&mut self) -> Result<()> {
         let mut buf = [0; 16 * 1024];
         let until = match self.timeout {
-            Some(timeout) => self.until.or(Deadline::after(timeout)),
+            Some(timeout) => self.until.min(Deadline::after(timeout)),
             None => self.until,
         };
         let received = self.connection.receive(&mut buf, until);
@@ -212,7 +213,7 @@ impl Response {
             WaitError::TimedOut => {
                 let limit = self.timeout.unwrap_or_default();
                 read_error(if self.until.is_over() {
-                    format!("it is not complete after {:?}", response_time(limit))
+                    format!("it is not complete after {:?}", response_time_limit(limit))
                 } else {
                     format!("the daemon does not respond within {limit:?}")
                 })
@@ -264,7 +265,8 @@ impl Response {
     /// Returns the failure for a response whose status is not 200. `names`: the status 404 means
     /// that the plugin, socket or resource in the request does not exist.
     fn into_failure(mut self, names: bool) -> Failure {
-        // If the rest of the request is unread, the connection is reset after the body.
+        // The daemon may refuse a request that it has not read completely: then the connection is
+        // reset after the body, and `receive_more` returns an error.
         while !self.is_complete && self.received.len() <= MAX_LINE && self.receive_more().is_ok() {}
         let (status, body) = (self.status, &*self.received);
         let json: Value = serde_json::from_slice(body).unwrap_or_default();
@@ -272,7 +274,7 @@ impl Response {
             Value::String(error) => error.as_bytes(),
             _ => body.trim_ascii(),
         };
-        let lines = why.split(|&byte| byte == b'\n').map(escape::composed);
+        let lines = why.split(|&byte| byte == b'\n').map(escape::composed_text);
         let lines: Vec<_> = lines.collect();
         if status == 422 && !why.is_empty() {
             // One line for each problem of the configuration, as in the output of `check-config`.
@@ -329,13 +331,13 @@ fn read_error(why: impl Display) -> Failure {
     )
 }
 
-fn too_long() -> Failure {
+fn response_too_long() -> Failure {
     Failure::new(FailureKind::Failed, "the daemon's response is too long")
 }
 
 /// Returns the time within which a response that does not follow changes must be complete: at least
 /// the time within which it must begin.
-fn response_time(timeout: Duration) -> Duration {
+fn response_time_limit(timeout: Duration) -> Duration {
     timeout.max(RESPONSE_TIME)
 }
 
@@ -374,9 +376,13 @@ mod tests {
 
     #[test]
     fn a_response_may_take_as_long_as_its_client_waits() {
-        assert_eq!(response_time(RESPONSE_TIMEOUT), RESPONSE_TIME);
+        assert_eq!(response_time_limit(RESPONSE_TIMEOUT), RESPONSE_TIME);
         let hour = Duration::from_secs(3600);
-        assert_eq!(response_time(hour), hour, "a command waits for devices");
+        assert_eq!(
+            response_time_limit(hour),
+            hour,
+            "a command waits for devices"
+        );
     }
 
     #[test]
@@ -391,7 +397,7 @@ mod tests {
             let asked = thread::scope(|scope| {
                 let mut request = Request::get("/");
                 request.changes = changes;
-                let asked = scope.spawn(move || client.json(&request));
+                let asked = scope.spawn(move || client.request_json(&request));
                 let (stream, _) = daemon.insert(listener.accept().unwrap());
                 stream.write_all(head.as_bytes()).unwrap();
                 asked.join().unwrap()
@@ -411,7 +417,8 @@ mod tests {
         let socket = dir.path().join("api.sock");
         let listener = UnixListener::bind(&socket).unwrap();
         let timeout = RESPONSE_TIMEOUT;
-        let asked = thread::spawn(move || Client { socket, timeout }.json(&Request::get("/")));
+        let asked =
+            thread::spawn(move || Client { socket, timeout }.request_json(&Request::get("/")));
         let (mut stream, _) = listener.accept().unwrap();
         stream.read_exact(&mut [0]).unwrap();
         write!(stream, "HTTP/1.1 431 A\r\n\r\n{{\"error\":\"too long\"}}").unwrap();

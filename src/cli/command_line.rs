@@ -12,7 +12,7 @@ use super::Command;
 use super::arguments::{Argument, Arguments, UsageError, did_you_mean};
 use super::config_file::{self, Line};
 use super::settings::{Chosen, Setting, file_settings, find_setting};
-use super::values::{NONE, absolute, invalid};
+use super::values::{NONE, invalid_value, make_absolute};
 use crate::config::{ApiSocket, DEFAULT_CONFIG_FILE, DaemonConfig, MAX_CONFIG_PROBLEMS};
 use crate::daemon;
 use crate::escape;
@@ -105,7 +105,7 @@ pub(super) fn parse_as(
         if setting.is_flag() {
             let _ = (setting.read)(&mut chosen, &value); // A flag has no value to reject.
         } else {
-            arguments.value(|it| {
+            arguments.parse_value(|it| {
                 it.clone_into(&mut value);
                 (setting.read)(&mut chosen, it)
             })?;
@@ -121,14 +121,14 @@ impl CommandLine {
     /// command line. The programs have to be usable, and the directory of the state file has to
     /// exist or to be the run directory. The error lists the problems.
     pub fn load(&self) -> Result<Options, Vec<String>> {
-        let options = self.read()?;
+        let options = self.read_and_combine()?;
         match daemon::path_problems(&options.config) {
             problems if problems.is_empty() => Ok(options),
             problems => Err(problems),
         }
     }
 
-    fn read(&self) -> Result<Options, Vec<String>> {
+    fn read_and_combine(&self) -> Result<Options, Vec<String>> {
         let variables = env::vars_os();
         let environment =
             variables.filter_map(|(name, value)| Some((name.into_string().ok()?, value)));
@@ -143,7 +143,7 @@ impl CommandLine {
         }
         let is_default = named.is_none();
         let path = named.unwrap_or_else(|| DEFAULT_CONFIG_FILE.into());
-        let path = absolute(path.as_os_str()).unwrap_or_default();
+        let path = make_absolute(path.as_os_str()).unwrap_or_default();
         let content = daemon::config_file::read(&path, is_default).map_err(|error| vec![error])?;
         let file = content.as_ref().map(|content| (&*path, &**content));
         self.combine(file, environment)
@@ -160,9 +160,9 @@ impl CommandLine {
         let mut given = Vec::new();
         if let Some((path, content)) = file {
             let mut chosen = Chosen::default();
-            for (number, line) in config_file::lines(content) {
+            for (number, line) in config_file::parse_lines(content) {
                 let read = line.map_err(str::to_owned);
-                let read = read.and_then(|line| read_line(line, number, &mut chosen, &mut given));
+                let read = read.and_then(|line| apply_line(line, number, &mut chosen, &mut given));
                 if let Err(problem) = read {
                     problems.push(format!("{}:{number}: {problem}", escape::path(path)));
                 }
@@ -171,7 +171,7 @@ impl CommandLine {
         for setting in file_settings() {
             let name = setting.variable();
             if let Some(value) = find_variable(environment, &name) {
-                let read = apply_absolute(setting, &mut Chosen::default(), Some(&value));
+                let read = apply_with_absolute_path(setting, &mut Chosen::default(), Some(&value));
                 problems.extend(read.err().map(|problem| format!("{name}: {problem}")));
                 given.push(Given::new(setting, value, Origin::Environment));
             }
@@ -192,7 +192,7 @@ impl CommandLine {
         }
         given.extend(self.given.iter().cloned());
         given.retain(|it| it.setting.long_name() != "config");
-        let (config, verbosity) = apply(&mut given).map_err(|problem| vec![problem])?;
+        let (config, verbosity) = apply_options(&mut given).map_err(|problem| vec![problem])?;
         let mut options = Options {
             config,
             verbosity,
@@ -206,13 +206,13 @@ impl CommandLine {
 
 /// Drops the options that options of higher sources replace, and applies the rest. Returns the
 /// configuration and the verbosity, or the first problem.
-fn apply(given: &mut Vec<Given>) -> Result<(DaemonConfig, u8), String> {
+fn apply_options(given: &mut Vec<Given>) -> Result<(DaemonConfig, u8), String> {
     // `--device-plugins` needs the last `root-dir`, even if `plugins-dir` from a higher source
     // replaces that option.
     let root = given
         .iter()
         .rfind(|it| it.setting.long_name() == "root-dir");
-    let root = root.and_then(|it| absolute(&it.value));
+    let root = root.and_then(|it| make_absolute(&it.value));
     let all = given.clone();
     given.retain(|it| !all.iter().any(|other| other.replaces(it)));
     let mut chosen = Chosen::default();
@@ -227,7 +227,7 @@ fn apply(given: &mut Vec<Given>) -> Result<(DaemonConfig, u8), String> {
 
 /// Adds the option in a line of the configuration file to `given`, and applies it to `chosen`.
 /// Returns the problem with the line, if any.
-fn read_line(
+fn apply_line(
     (key, value): Line<'_>,
     number: usize,
     chosen: &mut Chosen,
@@ -246,7 +246,7 @@ fn read_line(
     let value = value.map(OsStr::new);
     let new = value.unwrap_or_default().to_owned();
     given.push(Given::new(setting, new, Origin::Line(number)));
-    apply_absolute(setting, chosen, value)?;
+    apply_with_absolute_path(setting, chosen, value)?;
     match first {
         Some(Origin::Line(line)) if !setting.is_list() => Err(format!(
             "{} is given a second time, first in line {line}",
@@ -258,7 +258,7 @@ fn read_line(
 
 /// Applies a setting of a file or of the environment, where a path has to be absolute: the
 /// working directory of a service is not that of the user.
-fn apply_absolute(
+fn apply_with_absolute_path(
     setting: &Setting,
     chosen: &mut Chosen,
     value: Option<&OsStr>,
@@ -273,9 +273,11 @@ fn apply_absolute(
         _ => None,
     });
     match (path, value) {
-        (Some(path), Some(value)) if !path.starts_with('/') => {
-            Err(invalid(value, setting.long_name(), "an absolute path"))
-        }
+        (Some(path), Some(value)) if !path.starts_with('/') => Err(invalid_value(
+            value,
+            setting.long_name(),
+            "an absolute path",
+        )),
         _ => Ok(()),
     }
 }
@@ -456,13 +458,19 @@ pub(super) mod tests {
         assert_eq!(config.handlers.types, ["Z"]);
         assert_eq!(config.handlers.exec.len(), 1);
         assert_eq!(config.handlers.exec[0].program, Path::new("/g"));
-        let moved = |path: &str| config.manager.path_map.find(Path::new(path)).into_owned();
+        let moved = |path: &str| {
+            config
+                .manager
+                .path_map
+                .translate(Path::new(path))
+                .into_owned()
+        };
         assert_eq!((moved("/d"), moved("/i")), ("/d".into(), "/j".into()));
         assert_eq!(options.verbosity, 1);
     }
 
     #[test]
-    fn each_option_has_a_variable_and_socket_is_api_socket() {
+    fn an_option_has_a_variable_and_socket_is_api_socket() {
         let environment = [
             ("PLUGIND_STATE_FILE", "/a"),
             ("PLUGIND_API_SOCKET", "none"),

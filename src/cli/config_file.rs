@@ -18,7 +18,7 @@ pub(super) type Line<'a> = (&'a str, Option<&'a str>);
 
 /// Returns the lines of a file that are neither blank nor a comment, each with its number or with
 /// its problem.
-pub(super) fn lines(
+pub(super) fn parse_lines(
     content: &[u8],
 ) -> impl Iterator<Item = (usize, Result<Line<'_>, &'static str>)> {
     let content = content.strip_prefix(BYTE_ORDER_MARK).unwrap_or(content);
@@ -90,7 +90,7 @@ mod tests {
     use super::*;
 
     fn collect_lines(content: &[u8]) -> Vec<(usize, Result<Line<'_>, &'static str>)> {
-        lines(content).collect()
+        parse_lines(content).collect()
     }
 
     #[test]

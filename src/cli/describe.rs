@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::client::{Request, percent_encode, print};
 use super::failure::Result;
 use super::json::{
-    escape_or_none, format_value, items, join_or_none, map_or_none, or_unknown, record_keys,
+    escape_or_none, escape_or_unknown, format_value, items, join_or_none, map_or_none, record_keys,
     text_field, to_json_document,
 };
 use super::options::{Context, Format, now};
@@ -38,7 +38,7 @@ fn add_processes(records: &mut [Value], context: &Context<'_>) {
     }
     let [kind, name] = [kind, name].map(|text| percent_encode(text.as_bytes()));
     let path = format!("/v1/plugins/{kind}/{name}");
-    let found = context.client.json(&Request::get(&path));
+    let found = context.client.request_json(&Request::get(&path));
     let mut found = found.unwrap_or_default();
     for asked in items(&mut found).into_iter().flatten() {
         let mut records = records.iter_mut();
@@ -80,15 +80,21 @@ fn format_section(heading: &str, lines: &str) -> String {
 }
 
 const LINES: &[Column] = &[
-    ("Name:", |it, _| or_unknown(&it["name"])),
-    ("Type:", |it, _| or_unknown(&it["type"])),
-    ("State:", |it, _| add_colour(or_unknown(&it["state"]))),
+    ("Name:", |it, _| escape_or_unknown(&it["name"])),
+    ("Type:", |it, _| escape_or_unknown(&it["type"])),
+    ("State:", |it, _| {
+        add_colour(escape_or_unknown(&it["state"]))
+    }),
     ("Since:", |it, now| {
         map_or_none(text_field(it, "since"), |then| {
-            format!("{} ({} ago)", escape_or_none(then), age::since(then, now))
+            format!(
+                "{} ({} ago)",
+                escape_or_none(then),
+                age::format_age(then, now)
+            )
         })
     }),
-    ("Socket:", |it, _| or_unknown(&it["socket"])),
+    ("Socket:", |it, _| escape_or_unknown(&it["socket"])),
     ("Endpoint:", |it, _| format_value(&it["endpoint"])),
     ("Versions:", |it, _| format_value(&it["versions"])),
     ("Process:", |it, _| {
@@ -107,14 +113,18 @@ const LINES: &[Column] = &[
     ("Last Error:", |it, _| join_or_none(&it["lastError"])),
     ("Next Try:", |it, now| {
         map_or_none(text_field(it, "nextRetry"), |then| {
-            format!("{} (in {})", escape_or_none(then), age::until(then, now))
+            format!(
+                "{} (in {})",
+                escape_or_none(then),
+                age::format_time_left(then, now)
+            )
         })
     }),
 ];
 
 const EVENT: &[Column] = &[
-    ("Type", |it, _| or_unknown(&it["type"])),
-    ("Reason", |it, _| or_unknown(&it["reason"])),
+    ("Type", |it, _| escape_or_unknown(&it["type"])),
+    ("Reason", |it, _| escape_or_unknown(&it["reason"])),
     ("Age", events::last_seen),
     ("Message", |it, _| join_or_none(&it["message"])),
 ];

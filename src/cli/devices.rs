@@ -9,14 +9,14 @@ use super::table::{Column, add_colour, print_list};
 /// Shows the devices in the order in which the daemon returns them: those of device plugins by
 /// resource and ID, then those of DRA drivers.
 pub(super) fn run(context: &Context<'_>) -> Result<()> {
-    let path = path(&context.options.target);
-    let list = context.client.json(&Request::get(&path))?;
+    let path = request_target(&context.options.target);
+    let list = context.client.request_json(&Request::get(&path))?;
     print_list(context, list, COLUMNS, "No devices.\n")
 }
 
 /// Returns the path of the list in the API. If a resource is named and does not exist, the daemon
 /// returns 404.
-fn path(target: &Target) -> String {
+fn request_target(target: &Target) -> String {
     match target {
         Target::Text(name) => format!("/v1/devices?name={}", percent_encode(name.as_bytes())),
         _ => "/v1/devices".to_owned(),
@@ -59,7 +59,7 @@ mod tests {
     use super::*;
 
     /// Returns what the command prints for three devices.
-    fn show(line: &[&str], is_coloured: bool) -> String {
+    fn output_of(line: &[&str], is_coloured: bool) -> String {
         let all = [
             json!({
                 "resource": "example.com/gpu", "id": "gpu-0", "health": "Healthy",
@@ -87,9 +87,9 @@ example.com/gpu  gpu-0             Healthy    812     0,1     /r/gpu-reg.sock
 example.com/gpu  gpu-1\\u{1b}[2J\\t  Unhealthy  <none>  <none>  /r/gpu-reg.sock
 example.com/nic  <none>            Healthy    <none>  <none>  <none>
 ";
-        assert_eq!(show(&["devices"], false), expected);
+        assert_eq!(output_of(&["devices"], false), expected);
         let (_, rows) = expected.split_once('\n').unwrap();
-        let coloured = show(&["devices", "--no-headers"], true);
+        let coloured = output_of(&["devices", "--no-headers"], true);
         assert!(
             coloured.contains("  \x1b[32mHealthy\x1b[0m    812"),
             "{coloured}"
@@ -104,7 +104,7 @@ example.com/nic  <none>            Healthy    <none>  <none>  <none>
 
     #[test]
     fn json_lines_are_the_devices_in_ascii() {
-        let shown = show(&["devices", "-o", "jsonl"], false);
+        let shown = output_of(&["devices", "-o", "jsonl"], false);
         let lines: Vec<&str> = shown.lines().collect();
         let expected = "{\"health\":\"Unhealthy\",\"id\":\"gpu-1\\u001b[2J\\t\",\
                         \"resource\":\"example.com/gpu\",\"socket\":\"/r/gpu-reg.sock\"}";
@@ -118,7 +118,7 @@ example.com/nic  <none>            Healthy    <none>  <none>  <none>
             (&["devices", "a.b/c d"], "/v1/devices?name=a.b%2Fc%20d"),
             (&["devices", "gpu"], "/v1/devices?name=gpu"),
         ] {
-            assert_eq!(path(&parse_options(line).target), expected);
+            assert_eq!(request_target(&parse_options(line).target), expected);
         }
     }
 }

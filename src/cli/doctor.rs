@@ -13,9 +13,9 @@ use serde_json::{Value, json};
 use super::Command;
 use super::arguments::{Argument, Arguments, UsageError};
 use super::json::to_json_document;
-use super::options::{Format, TEXT, named_socket};
+use super::options::{Format, TEXT, socket_from_env};
 use super::table::{Table, add_colour};
-use super::values::{one_of, path};
+use super::values::{parse_one_of, parse_path};
 use crate::config::{DEFAULT_PLUGINS_DIR, PLUGINS_DIR};
 use crate::daemon::doctor::{self, Finding, Level};
 use crate::daemon::has_colours;
@@ -26,17 +26,27 @@ pub(super) fn parse(arguments: &mut Arguments) -> Result<Command, UsageError> {
     let mut examined = doctor::Options {
         dirs: Vec::new(),
         run_dir: None,
-        socket: named_socket(),
+        socket: socket_from_env(),
     };
     let mut format = Format::Text;
     while let Some(argument) = arguments.next()? {
         match argument {
-            Argument::Option("--output") => format = arguments.value(|it| one_of(it, TEXT))?,
-            Argument::Option("--run-dir") => examined.run_dir = Some(arguments.value(path)?),
-            Argument::Option("--socket") => examined.socket = Some(arguments.value(path)?),
-            Argument::Option("--plugins-dir") => examined.dirs.push(arguments.value(path)?),
+            Argument::Option("--output") => {
+                format = arguments.parse_value(|it| parse_one_of(it, TEXT))?;
+            }
+            Argument::Option("--run-dir") => {
+                examined.run_dir = Some(arguments.parse_value(parse_path)?);
+            }
+            Argument::Option("--socket") => {
+                examined.socket = Some(arguments.parse_value(parse_path)?);
+            }
+            Argument::Option("--plugins-dir") => {
+                examined.dirs.push(arguments.parse_value(parse_path)?);
+            }
             Argument::Option("--root-dir") => {
-                examined.dirs.push(arguments.value(path)?.join(PLUGINS_DIR));
+                examined
+                    .dirs
+                    .push(arguments.parse_value(parse_path)?.join(PLUGINS_DIR));
             }
             other => return arguments.parse_standard(&other),
         }
@@ -66,8 +76,8 @@ pub fn run(examined: &doctor::Options, format: Format) -> Result<ExitCode, Box<d
     })
 }
 
-/// Returns the findings as text: for each, a line, its paths if there are several and it is not ok,
-/// and its remedy if there is one.
+/// Returns the findings as text: for each finding a line, its paths if there are several and its
+/// level is not [`Level::Ok`], and its remedy if there is one.
 fn format_findings(findings: &[Finding], is_coloured: bool) -> String {
     let mut table = Table::new(is_coloured);
     table.widths = WIDTHS.to_vec();

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::age;
 use super::client::{Request, print};
 use super::failure::{Failure, Result};
-use super::json::{event_keys, format_object, join_or_none, or_unknown, text_field};
+use super::json::{escape_or_unknown, event_keys, format_object, join_or_none, text_field};
 use super::options::{Context, Target, now};
 use super::table::{Column, Rows, add_colour, print_list};
 
@@ -45,8 +45,8 @@ pub(super) fn run(context: &Context<'_>) -> Result<()> {
 /// The filter that selects the requested events.
 struct EventFilter<'a> {
     target: &'a Target,
-    /// The sockets in past events of the requested plugin: also selects the first events of these
-    /// sockets, which do not name a plugin yet.
+    /// The sockets in past events of the requested plugin. The filter also selects the first events
+    /// of these sockets, which do not name a plugin yet.
     sockets: Vec<String>,
 }
 
@@ -86,8 +86,8 @@ const PATH: &str = "/v1/events";
 
 const COLUMNS: &[Column] = &[
     ("LAST SEEN", last_seen),
-    ("TYPE", |it, _| add_colour(or_unknown(&it["type"]))),
-    ("REASON", |it, _| or_unknown(&it["reason"])),
+    ("TYPE", |it, _| add_colour(escape_or_unknown(&it["type"]))),
+    ("REASON", |it, _| escape_or_unknown(&it["reason"])),
     ("OBJECT", |it, _| format_object(event_keys(it))),
     ("MESSAGE", |it, _| join_or_none(&it["message"])),
 ];
@@ -95,10 +95,10 @@ const COLUMNS: &[Column] = &[
 /// Returns how long ago an event last happened and, if it was repeated, its count and the time
 /// since it first happened.
 pub(super) fn last_seen(event: &Value, now: u64) -> String {
-    let last = age::since(text_field(event, "lastTime"), now);
+    let last = age::format_age(text_field(event, "lastTime"), now);
     match event["count"].as_u64() {
         Some(count @ 2..) => {
-            let first = age::since(text_field(event, "firstTime"), now);
+            let first = age::format_age(text_field(event, "firstTime"), now);
             format!("{last} (x{count} over {first})")
         }
         _ => last,
@@ -129,7 +129,7 @@ mod tests {
     use super::super::testing::{NOW, context, events, parse_options};
     use super::*;
 
-    fn show(line: &[&str]) -> String {
+    fn output_of(line: &[&str]) -> String {
         let options = parse_options(line);
         let mut rows = Rows::new(&context(&options, false), COLUMNS, WIDTHS);
         let events = events();
@@ -145,7 +145,7 @@ mod tests {
     #[test]
     fn repeated_events_are_one_line_with_their_count() {
         assert_eq!(
-            show(&["events"]),
+            output_of(&["events"]),
             "\
 LAST SEEN         TYPE     REASON         OBJECT                        MESSAGE
 10m               Normal   SocketFound    /r/gpu.sock                   found a socket
@@ -157,7 +157,7 @@ LAST SEEN         TYPE     REASON         OBJECT                        MESSAGE
 
     #[test]
     fn the_events_of_one_plugin_or_socket_are_shown() {
-        let of = |target| show(&["events", "--no-headers", target]);
+        let of = |target| output_of(&["events", "--no-headers", target]);
         let of_plugin = of("DevicePlugin/example.com/gpu");
         let words: Vec<_> = of_plugin.split_whitespace().collect();
         assert!(words.contains(&"SocketFound") && words.contains(&"GetInfoFailed"));

@@ -13,7 +13,7 @@ use super::failure::{Failure, FailureKind, Result};
 use super::{NONE, UNKNOWN};
 use crate::escape;
 
-/// The type and the name of a plugin, which may be empty, and a socket.
+/// The type and the name of a plugin, and a socket; each is empty if the daemon has left it out.
 pub(super) type Keys<'a> = [&'a str; 3];
 
 /// Returns a text field of an object, or an empty text if the field is missing.
@@ -74,7 +74,7 @@ pub(super) fn escape_or_none(text: &str) -> String {
 }
 
 /// Escapes a text for the terminal; returns `<unknown>` if it is empty or missing.
-pub(super) fn or_unknown(value: &Value) -> String {
+pub(super) fn escape_or_unknown(value: &Value) -> String {
     match value.as_str().unwrap_or_default() {
         "" => UNKNOWN.to_owned(),
         text => escape_or_none(text),
@@ -89,7 +89,9 @@ pub(super) fn join_or_none(value: &Value) -> String {
         value => slice::from_ref(value),
     };
     let texts: Vec<&str> = texts.iter().filter_map(Value::as_str).collect();
-    map_or_none(&texts.join("; "), |text| escape::composed(text.as_bytes()))
+    map_or_none(&texts.join("; "), |text| {
+        escape::composed_text(text.as_bytes())
+    })
 }
 
 /// Applies `show` to a text; returns `<none>` if it is empty.
@@ -184,7 +186,7 @@ mod tests {
         ] {
             assert_eq!(format_value(&value), expected);
         }
-        assert_eq!(or_unknown(&json!("")), "<unknown>");
+        assert_eq!(escape_or_unknown(&json!("")), "<unknown>");
     }
 
     #[test]

@@ -6,8 +6,8 @@ use super::arguments::did_you_mean;
 use super::client::{Request, percent_encode};
 use super::failure::{Failure, FailureKind, Result};
 use super::json::{
-    escape_or_none, format_object, format_value, items, join_or_none, map_or_none, or_unknown,
-    record_keys, text_field,
+    escape_or_none, escape_or_unknown, format_object, format_value, items, join_or_none,
+    map_or_none, record_keys, text_field,
 };
 use super::options::{Context, Format, Options, Target};
 use super::table::{Column, add_colour, print_list};
@@ -36,7 +36,9 @@ fn suggest_type(target: &Target) -> String {
 /// that does not exist or is not in the requested state.
 pub(super) fn fetch_list(context: &Context<'_>) -> Result<Value> {
     let options = context.options;
-    let mut list = context.client.json(&Request::get(&path(options)))?;
+    let mut list = context
+        .client
+        .request_json(&Request::get(&request_target(options)))?;
     let all = items(&mut list)?;
     all.retain(|record| options.target.includes(record_keys(record)));
     let exists = !all.is_empty();
@@ -64,7 +66,7 @@ pub(super) fn selects(options: &Options, record: &Value) -> bool {
 
 /// Returns the path of the list in the API. Names and states are filtered here, not by the daemon:
 /// the unfiltered list shows whether a plugin exists in another state.
-fn path(options: &Options) -> String {
+fn request_target(options: &Options) -> String {
     match &options.target {
         Target::Plugin { kind, .. } | Target::Type(kind) => {
             format!("/v1/plugins?type={}", percent_encode(kind.as_bytes()))
@@ -91,11 +93,13 @@ pub(super) fn columns(format: Format) -> &'static [Column] {
 }
 
 const COLUMNS: &[Column] = &[
-    ("TYPE", |it, _| or_unknown(&it["type"])),
-    ("NAME", |it, _| or_unknown(&it["name"])),
-    ("STATE", |it, _| add_colour(or_unknown(&it["state"]))),
+    ("TYPE", |it, _| escape_or_unknown(&it["type"])),
+    ("NAME", |it, _| escape_or_unknown(&it["name"])),
+    ("STATE", |it, _| add_colour(escape_or_unknown(&it["state"]))),
     ("REASON", |it, _| format_value(&it["reason"])),
-    ("AGE", |it, now| age::since(text_field(it, "since"), now)),
+    ("AGE", |it, now| {
+        age::format_age(text_field(it, "since"), now)
+    }),
     ("ENDPOINT", |it, _| match text_field(it, "endpoint") {
         "" => format_value(&it["socket"]),
         endpoint => escape_or_none(endpoint),
@@ -116,7 +120,9 @@ const WIDE_COLUMNS: &[Column] = &[
     }),
     ("PID", |it, _| format_value(&it["pid"])),
     ("RETRY-IN", |it, now| {
-        map_or_none(text_field(it, "nextRetry"), |then| age::until(then, now))
+        map_or_none(text_field(it, "nextRetry"), |then| {
+            age::format_time_left(then, now)
+        })
     }),
     ("LAST-ERROR", |it, _| join_or_none(&it["lastError"])),
 ];
@@ -156,7 +162,7 @@ mod tests {
     use super::*;
 
     /// Returns what the command prints for these records.
-    fn show(line: &[&str], mut all: Vec<Value>, is_coloured: bool) -> String {
+    fn output_of(line: &[&str], mut all: Vec<Value>, is_coloured: bool) -> String {
         let options = parse_options(line);
         let context = context(&options, is_coloured);
         let mut rows = Rows::new(&context, columns(options.format), WIDTHS);
@@ -170,7 +176,7 @@ mod tests {
     #[test]
     fn a_table_is_sorted_and_marks_missing_values() {
         assert_eq!(
-            show(&["list"], records(), false),
+            output_of(&["list"], records(), false),
             "\
 TYPE          NAME             STATE       REASON         AGE    ENDPOINT
 CSIPlugin     ebs.csi.aws.com  Standby     <none>         2d     /r/b.sock
@@ -184,14 +190,14 @@ DevicePlugin  example.com/gpu  Backoff     GetInfoFailed  5s     /r/gpu.sock
     #[test]
     fn a_wide_table_has_the_process_and_the_next_retry() {
         assert_eq!(
-            show(&["list", "-o", "wide", "DevicePlugin"], records(), false),
+            output_of(&["list", "-o", "wide", "DevicePlugin"], records(), false),
             "\
 TYPE          NAME             STATE    REASON         AGE  ENDPOINT     VERSIONS         SOCKET      PID  RETRY-IN  LAST-ERROR
 DevicePlugin  example.com/gpu  Backoff  GetInfoFailed  5s   /r/gpu.sock  v1beta1,v1alpha  <endpoint>  812  12s       GetInfo: deadline \\u{1b}[31mexceeded
 "
         );
         assert_eq!(
-            show(
+            output_of(
                 &["list", "-o", "wide", "--no-headers", "--state=Connecting"],
                 records(),
                 false
@@ -203,7 +209,7 @@ DevicePlugin  example.com/gpu  Backoff  GetInfoFailed  5s   /r/gpu.sock  v1beta1
     #[test]
     fn names_are_what_other_commands_accept() {
         assert_eq!(
-            show(&["list", "-o", "name"], records(), false),
+            output_of(&["list", "-o", "name"], records(), false),
             "\
 CSIPlugin/ebs.csi.aws.com
 CSIPlugin/ebs.csi.aws.com
@@ -217,14 +223,14 @@ DevicePlugin/example.com/gpu
     fn json_lines_are_the_records_in_ascii() {
         let record = json!({"type": "A", "name": "é\u{9b}", "socket": "/r/a"});
         assert_eq!(
-            show(&["list", "-o", "jsonl"], vec![record], false),
+            output_of(&["list", "-o", "jsonl"], vec![record], false),
             "{\"name\":\"\\u00e9\\u009b\",\"socket\":\"/r/a\",\"type\":\"A\"}\n"
         );
     }
 
     #[test]
     fn the_state_has_a_colour_on_a_terminal_only() {
-        let shown = show(&["list", "--no-headers", "DevicePlugin"], records(), true);
+        let shown = output_of(&["list", "--no-headers", "DevicePlugin"], records(), true);
         let expected = "DevicePlugin  example.com/gpu  \x1b[31mBackoff\x1b[0m  GetInfoFailed  5s  /r/gpu.sock\n";
         assert_eq!(shown, expected);
     }
@@ -247,13 +253,13 @@ DevicePlugin/example.com/gpu
             (&["list", "A/b/c", "--state=Down"], "/v1/plugins?type=A"),
             (&["describe", "/r/a.sock"], "/v1/plugins"),
         ] {
-            assert_eq!(path(&parse_options(line)), expected);
+            assert_eq!(request_target(&parse_options(line)), expected);
         }
     }
 
     #[test]
     fn an_empty_record_is_shown() {
-        let shown = show(&["list", "--no-headers"], vec![json!({})], false);
+        let shown = output_of(&["list", "--no-headers"], vec![json!({})], false);
         assert_eq!(
             shown,
             "<unknown>  <unknown>  <unknown>  <none>  <unknown>  <none>\n"

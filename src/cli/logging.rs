@@ -11,7 +11,7 @@ use crate::daemon::Logger;
 /// format, uses that of the journal if standard error is connected to the journal, else text.
 ///
 /// Returns `None` if another logger is already installed.
-pub fn start(verbosity: u8, format: Option<LogFormat>) -> Option<&'static Logger> {
+pub fn start_logging(verbosity: u8, format: Option<LogFormat>) -> Option<&'static Logger> {
     let directives = env::var("RUST_LOG").unwrap_or_default();
     Logger::install(level(verbosity), &directives, format)
 }

@@ -47,7 +47,7 @@ pub use self::command_line::{CommandLine, Options as RunOptions};
 pub use self::failure::Failure;
 pub use self::options::{Format, Options as AskOptions, run as ask};
 use self::options::{Formats, LIST, ROWS, Run, TEXT};
-pub use self::settings::needs_restart;
+pub use self::settings::settings_needing_restart;
 use crate::daemon::probe::Options as Probe;
 use crate::escape;
 use crate::simulate::Profile;
@@ -83,14 +83,14 @@ impl Command {
         let mut socket = None;
         let mut first = arguments.next()?;
         while let Some(Argument::Option("--socket")) = first {
-            socket = Some(arguments.value(|it| Ok(it.to_owned()))?);
+            socket = Some(arguments.parse_value(|it| Ok(it.to_owned()))?);
             first = arguments.next()?;
         }
         match first {
             Some(Argument::Value(name)) if name == "help" => parse_help(&mut arguments),
             Some(Argument::Value(name)) => {
                 let verb = find_verb(&name, &arguments)?;
-                arguments.enter(verb.name, verb.help, socket);
+                arguments.enter_command(verb.name, verb.help, socket);
                 match verb.parse {
                     Parse::Local(parse) => parse(&mut arguments),
                     Parse::Ask(formats, target, _) => {
@@ -120,7 +120,7 @@ enum Parse {
 }
 
 /// Creates a command with its own parser of arguments.
-const fn local(
+const fn local_verb(
     name: &'static str,
     help: &'static str,
     parse: fn(&mut Arguments) -> Result<Command, UsageError>,
@@ -133,7 +133,7 @@ const fn local(
 }
 
 /// Creates a command with the common parser of the commands that ask a running daemon.
-const fn remote(
+const fn remote_verb(
     name: &'static str,
     help: &'static str,
     formats: Formats,
@@ -150,35 +150,41 @@ const fn remote(
 /// The commands: first those with their own parser of arguments.
 static VERBS: LazyLock<[Verb; 22]> = LazyLock::new(|| {
     [
-        local("run", run::help(), command_line::parse),
-        local("check-config", check_config::HELP, check_config::parse),
-        local("config", print::CONFIG_HELP, print::parse_config),
-        local(
+        local_verb("run", run::help(), command_line::parse),
+        local_verb("check-config", check_config::HELP, check_config::parse),
+        local_verb("config", print::CONFIG_HELP, print::parse_config),
+        local_verb(
             "completion",
             print::COMPLETION_HELP,
             print::parse_completion,
         ),
-        local("probe", probe::HELP, probe::parse),
-        local("doctor", doctor::HELP, doctor::parse),
-        local("simulate", simulate::HELP, simulate::parse),
-        local("with", with::HELP, with::parse),
+        local_verb("probe", probe::HELP, probe::parse),
+        local_verb("doctor", doctor::HELP, doctor::parse),
+        local_verb("simulate", simulate::HELP, simulate::parse),
+        local_verb("with", with::HELP, with::parse),
         Verb {
             help: [version::HELP, ""],
-            ..remote("version", "", TEXT, "", version::run)
+            ..remote_verb("version", "", TEXT, "", version::run)
         },
-        remote("list", list::HELP, LIST, TYPE, watch::run),
-        remote("devices", devices::HELP, ROWS, RESOURCE, devices::run),
-        remote("describe", describe::HELP, TEXT, SOCKET, describe::run),
-        remote("watch", watch::HELP, LIST, TYPE, watch::run),
-        remote("events", events::HELP, ROWS, SOCKET, events::run),
-        remote("wait", wait::HELP, &[], SOCKET, wait::run),
-        remote("status", status::STATUS_HELP, TEXT, "", status::run),
-        remote("metrics", status::METRICS_HELP, &[], "", status::metrics),
-        remote("retry", change::RETRY_HELP, &[], SOCKET, change::run),
-        remote("forget", change::FORGET_HELP, &[], NAME, change::run),
-        remote("rescan", change::RESCAN_HELP, &[], "", change::run),
-        remote("reload", change::RELOAD_HELP, &[], "", change::run),
-        remote(LOG_LEVEL, change::LOG_HELP, &[], "FILTER", change::run),
+        remote_verb("list", list::HELP, LIST, TYPE, watch::run),
+        remote_verb("devices", devices::HELP, ROWS, RESOURCE, devices::run),
+        remote_verb("describe", describe::HELP, TEXT, SOCKET, describe::run),
+        remote_verb("watch", watch::HELP, LIST, TYPE, watch::run),
+        remote_verb("events", events::HELP, ROWS, SOCKET, events::run),
+        remote_verb("wait", wait::HELP, &[], SOCKET, wait::run),
+        remote_verb("status", status::STATUS_HELP, TEXT, "", status::run),
+        remote_verb(
+            "metrics",
+            status::METRICS_HELP,
+            &[],
+            "",
+            status::print_metrics,
+        ),
+        remote_verb("retry", change::RETRY_HELP, &[], SOCKET, change::run),
+        remote_verb("forget", change::FORGET_HELP, &[], NAME, change::run),
+        remote_verb("rescan", change::RESCAN_HELP, &[], "", change::run),
+        remote_verb("reload", change::RELOAD_HELP, &[], "", change::run),
+        remote_verb(LOG_LEVEL, change::LOG_HELP, &[], "FILTER", change::run),
     ]
 });
 

@@ -17,9 +17,11 @@ use super::arguments::{Argument, Arguments, UsageError};
 use super::client::{Client, RESPONSE_TIMEOUT};
 use super::failure::{self, FailureKind};
 use super::json::Keys;
-use super::values::{absolute, any_of, duration, one_of, parse_with, path};
+use super::values::{
+    join_with_or, make_absolute, parse_duration, parse_one_of, parse_path, parse_with,
+};
 use crate::daemon::client::default_socket;
-pub(super) use crate::daemon::client::time_of_day as now;
+pub(super) use crate::daemon::client::time_of_day_millis as now;
 use crate::daemon::has_colours;
 use crate::escape;
 use crate::manager::State;
@@ -128,7 +130,9 @@ impl Target {
     fn parse(value: &OsStr, expected: &str) -> Option<Self> {
         let starts = |with: &str| value.as_bytes().starts_with(with.as_bytes());
         if ["/", "./", "../"].into_iter().any(starts) {
-            let path = expected.contains("SOCKET").then(|| absolute(value))??;
+            let path = expected
+                .contains("SOCKET")
+                .then(|| make_absolute(value))??;
             return Some(Self::Socket(path));
         }
         let text = value.to_str().filter(|text| !text.is_empty())?;
@@ -189,26 +193,30 @@ pub(super) fn parse(
     };
     while let Some(argument) = arguments.next()? {
         match argument {
-            Argument::Option("--socket") => options.socket = Some(arguments.value(path)?),
+            Argument::Option("--socket") => {
+                options.socket = Some(arguments.parse_value(parse_path)?);
+            }
             Argument::Option("--output") => {
-                options.format = arguments.value(|it| one_of(it, formats))?;
+                options.format = arguments.parse_value(|it| parse_one_of(it, formats))?;
             }
             Argument::Option("--state") => {
                 let names = State::ALL.map(State::name);
-                options.state =
-                    Some(arguments.value(|it| parse_with(it, &any_of(&names), State::parse))?);
+                options.state = Some(
+                    arguments
+                        .parse_value(|it| parse_with(it, &join_with_or(&names), State::parse))?,
+                );
             }
             Argument::Option("--no-headers") => options.has_headers = false,
             Argument::Option("--watch") => options.follows = true,
             Argument::Option("--timeout") => {
-                options.timeout = arguments.value(|it| {
+                options.timeout = arguments.parse_value(|it| {
                     options.timeout_text = it.to_string_lossy().into_owned();
-                    duration(it)
+                    parse_duration(it)
                 })?;
             }
             Argument::Option("--for") => {
                 let conditions = CONDITIONS.map(|name| (name, name));
-                options.condition = arguments.value(|it| one_of(it, &conditions))?;
+                options.condition = arguments.parse_value(|it| parse_one_of(it, &conditions))?;
             }
             Argument::Value(value) if options.target == Target::All && !expected.is_empty() => {
                 options.target = Target::parse(&value, expected)
@@ -222,7 +230,7 @@ pub(super) fn parse(
     }
     if verb == "wait" {
         if options.condition.is_empty() {
-            let conditions = any_of(&CONDITIONS);
+            let conditions = join_with_or(&CONDITIONS);
             return Err(arguments.error(format!("missing option --for, expected {conditions}")));
         }
         is_required = options.condition != READY;
@@ -239,14 +247,14 @@ pub(super) fn parse(
 
 /// Returns the path in the environment variable `PLUGIND_API_SOCKET`, or `None` if the variable is
 /// not set or is empty.
-pub(super) fn named_socket() -> Option<PathBuf> {
+pub(super) fn socket_from_env() -> Option<PathBuf> {
     let named = env::var_os("PLUGIND_API_SOCKET");
     named.filter(|path| !path.is_empty()).map(PathBuf::from)
 }
 
 /// Returns the socket of the daemon to ask; `given` is the value of `--socket`.
-pub(super) fn socket_of(given: Option<&PathBuf>) -> PathBuf {
-    let socket = given.cloned().or_else(named_socket);
+pub(super) fn choose_socket(given: Option<&PathBuf>) -> PathBuf {
+    let socket = given.cloned().or_else(socket_from_env);
     socket.unwrap_or_else(default_socket)
 }
 
@@ -255,7 +263,7 @@ pub fn run(options: &Options) -> failure::Result<()> {
     let context = Context {
         options,
         client: Client {
-            socket: socket_of(options.socket.as_ref()),
+            socket: choose_socket(options.socket.as_ref()),
             timeout: RESPONSE_TIMEOUT,
         },
         is_coloured: has_colours(&io::stdout()),

@@ -3,7 +3,7 @@
 use super::Command;
 use super::arguments::{Argument, Arguments, UsageError};
 use super::settings::template;
-use super::values::{any_of, one_of};
+use super::values::{join_with_or, parse_one_of};
 
 /// Parses the arguments after `config`: there are none.
 pub(super) fn parse_config(arguments: &mut Arguments) -> Result<Command, UsageError> {
@@ -15,10 +15,10 @@ pub(super) fn parse_config(arguments: &mut Arguments) -> Result<Command, UsageEr
 
 /// Parses the arguments after `completion`: the name of a shell.
 pub(super) fn parse_completion(arguments: &mut Arguments) -> Result<Command, UsageError> {
-    let expected = any_of(&SHELLS.map(|(name, _)| name));
+    let expected = join_with_or(&SHELLS.map(|(name, _)| name));
     let script = match arguments.next()? {
         None => return Err(arguments.error(format!("missing shell, expected {expected}"))),
-        Some(Argument::Value(name)) => one_of(&name, &SHELLS)
+        Some(Argument::Value(name)) => parse_one_of(&name, &SHELLS)
             .map_err(|expected| arguments.invalid_argument(&name, &expected))?,
         Some(other) => return arguments.parse_standard(&other),
     };

@@ -17,7 +17,7 @@ use super::json::to_json_document;
 use super::options::{Format, TEXT};
 use super::settings::{Chosen, find_setting};
 use super::table::add_colour;
-use super::values::{absolute, duration, one_of};
+use super::values::{make_absolute, parse_duration, parse_one_of};
 use crate::daemon::has_colours;
 use crate::daemon::probe::{Options, Outcome, Probed, Report, Step, probe};
 use crate::escape;
@@ -29,13 +29,15 @@ pub(super) fn parse(arguments: &mut Arguments) -> Result<Command, UsageError> {
     let (mut path, mut timeout, mut format) = (None, None, Format::Text);
     while let Some(argument) = arguments.next()? {
         match argument {
-            Argument::Option("--output") => format = arguments.value(|it| one_of(it, TEXT))?,
-            Argument::Option("--timeout") => timeout = Some(arguments.value(duration)?),
-            Argument::Value(value) if path.is_none() => path = Some(absolute(&value)),
+            Argument::Option("--output") => {
+                format = arguments.parse_value(|it| parse_one_of(it, TEXT))?;
+            }
+            Argument::Option("--timeout") => timeout = Some(arguments.parse_value(parse_duration)?),
+            Argument::Value(value) if path.is_none() => path = Some(make_absolute(&value)),
             other => match find_setting(&other) {
                 // An option that `run` has, too. `arguments` returns only options that the help
                 // text of `probe` lists.
-                Some(setting) => arguments.value(|it| (setting.read)(&mut chosen, it))?,
+                Some(setting) => arguments.parse_value(|it| (setting.read)(&mut chosen, it))?,
                 None => return arguments.parse_standard(&other),
             },
         }
@@ -258,7 +260,10 @@ mod tests {
         let config = options.config;
         assert_eq!(config.handlers.unknown_types, UnknownTypes::Accept);
         assert_eq!(config.handlers.exec[0].program, Path::new("/lib/hook"));
-        let mapped = config.manager.path_map.find("/var/lib/kubelet/a".as_ref());
+        let mapped = config
+            .manager
+            .path_map
+            .translate("/var/lib/kubelet/a".as_ref());
         assert_eq!(mapped, Path::new("/data/kubelet/a"));
     }
 

@@ -188,7 +188,7 @@ mod tests {
             .config
             .manager
             .path_map
-            .find("/var/lib/kubelet/a".as_ref());
+            .translate("/var/lib/kubelet/a".as_ref());
         assert_eq!(found, PathBuf::from("/data/kubelet/a"));
         for bad in ["", "/a", "a=/b", "/a=", "=/b"] {
             let error = parse(&["--map-path", bad]).unwrap_err();

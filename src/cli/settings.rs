@@ -5,9 +5,9 @@
 //! prints, and what needs a restart after a reload.
 //!
 //! Another option needs a row here, a parser for its value in `run_values.rs`, a field of
-//! [`Config`](crate::config::Config) or [`DaemonConfig`], and either
-//! [`Setting::restart`] or a comparison in `daemon/service/reload.rs`, which applies what a reload
-//! changes. Then `make generate`.
+//! [`Config`](crate::config::Config) or [`DaemonConfig`], and either [`Setting::restart_if`] or a
+//! comparison in `daemon/service/reload.rs`, which applies what a reload changes. Then
+//! `make generate`.
 
 use std::ffi::OsStr;
 use std::path::PathBuf;
@@ -15,10 +15,12 @@ use std::path::PathBuf;
 use super::arguments::Argument;
 use super::run_values::{
     FROM_TO, LOG_FORMATS, MEMORY_BUDGET, NODE_INFO, ON_DOWN, PINNED_NAME, SANDBOX, TRUST, TYPE,
-    UNKNOWN_TYPES, USER, api_socket, exec, group, memory_budget, node_info, on_down, path_mapping,
-    pinned_name, plugin_type,
+    UNKNOWN_TYPES, USER, parse_api_socket, parse_exec, parse_group, parse_memory_budget,
+    parse_node_info, parse_on_down, parse_path_mapping, parse_pinned_name, parse_plugin_type,
 };
-use super::values::{Parsed, invalid, one_of, parse_with, path, path_or_none};
+use super::values::{
+    Parsed, invalid_value, parse_one_of, parse_path, parse_path_or_none, parse_with,
+};
 use crate::config::{
     DEFAULT_PLUGINS_DIR, DEFAULT_ROOT_DIR, DEFAULT_TYPES, DEVICE_PLUGINS_DIR, DaemonConfig, Mode,
     PLUGINS_DIR,
@@ -73,29 +75,29 @@ const SETTINGS: &[Setting] = &[
                environment, such as PLUGIND_STATE_FILE for --state-file, and these over FILE; \
                plugind reload and SIGHUP read it again (default: /etc/plugind/plugind.conf if it \
                exists)",
-        |it, value| set(&mut it.file, path_or_none(value).map(Some)),
+        |it, value| set(&mut it.file, parse_path_or_none(value).map(Some)),
     ),
     option(
         "--plugins-dir DIR",
         "watch DIR and its subdirectories for plugin sockets; DIR is created if it does not \
                exist; can be given several times (default: /var/lib/kubelet/plugins_registry)",
-        |it, value| push(&mut it.dirs, path(value)),
+        |it, value| push(&mut it.dirs, parse_path(value)),
     )
-    .default(&[DEFAULT_PLUGINS_DIR]),
+    .with_default(&[DEFAULT_PLUGINS_DIR]),
     option(
         "--root-dir DIR",
         "watch DIR/plugins_registry, DIR being the --root-dir of kubelet; can be given \
                several times, also with --plugins-dir",
-        |it, value| push(&mut it.dirs, path(value).map(|root| root.join(PLUGINS_DIR))),
+        |it, value| push(&mut it.dirs, parse_path(value).map(|root| root.join(PLUGINS_DIR))),
     ),
     option(
         "--device-plugins-dir DIR",
         "let device plugins register by calling DIR/kubelet.sock, as they do with kubelet: \
                the sockets in DIR are removed at the start, so that plugins register again; not in \
                a dry run (default: they cannot)",
-        |it, value| set(&mut it.config.manager.device_plugins_dir, path(value).map(Some)),
+        |it, value| set(&mut it.config.manager.device_plugins_dir, parse_path(value).map(Some)),
     )
-    .restart(|one, other| one.manager.device_plugins_dir != other.manager.device_plugins_dir),
+    .restart_if(|one, other| one.manager.device_plugins_dir != other.manager.device_plugins_dir),
     option(
         "--device-plugins",
         "the same with the directory of kubelet: device-plugins in the --root-dir (default: \
@@ -108,30 +110,30 @@ const SETTINGS: &[Setting] = &[
                state file is written; safe beside kubelet or another plugind",
         |it, _| set(&mut it.config.manager.mode, Ok(Mode::Observe)),
     )
-    .restart(|one, other| one.manager.mode != other.manager.mode),
+    .restart_if(|one, other| one.manager.mode != other.manager.mode),
     option(
         "--map-path FROM=TO",
         "dial an endpoint below FROM at the same path below TO, because a plugin reports a \
                path in its own mount namespace; matching is by path component, the longest FROM \
                wins; can be given several times (default: no mapping)",
         |it, value| {
-            parse_with(value, FROM_TO, path_mapping).map(|(from, to)| it.config.manager.path_map.add(from, to))
+            parse_with(value, FROM_TO, parse_path_mapping).map(|(from, to)| it.config.manager.path_map.add(from, to))
         },
     ),
     option(
         "--type NAME",
         "accept plugins of this type; can be given several times (default: CSIPlugin, \
                DevicePlugin, DRAPlugin)",
-        |it, value| push(&mut it.types, parse_with(value, TYPE, plugin_type)),
+        |it, value| push(&mut it.types, parse_with(value, TYPE, parse_plugin_type)),
     )
-    .default(&DEFAULT_TYPES),
+    .with_default(&DEFAULT_TYPES),
     option(
         "--unknown-types ACTION",
         "what to do with plugins of other types: reject and notify them as kubelet does, \
                accept them, or ignore them without a notification (default: reject)",
-        |it, value| set(&mut it.config.handlers.unknown_types, one_of(value, UNKNOWN_TYPES)),
+        |it, value| set(&mut it.config.handlers.unknown_types, parse_one_of(value, UNKNOWN_TYPES)),
     )
-    .default(&["reject"]),
+    .with_default(&["reject"]),
     option(
         "--exec TYPE=PROGRAM",
         "have PROGRAM register and deregister plugins of TYPE: run PROGRAM add|re-add|del \
@@ -149,7 +151,7 @@ const SETTINGS: &[Setting] = &[
                (default: once, when the driver is registered)",
         |it, value| {
             let periods = &mut it.config.handlers.csi_node_info;
-            push(periods, parse_with(value, NODE_INFO, node_info))
+            push(periods, parse_with(value, NODE_INFO, parse_node_info))
         },
     ),
     option(
@@ -157,9 +159,9 @@ const SETTINGS: &[Setting] = &[
         "what to do with a registered plugin whose process has ended or that does not answer: \
                keep it registered (one of kubelet.sock for 5m only), or deregister[=DURATION] it once \
                it has been down for that time (default: keep; DURATION: 30s)",
-        |it, value| set(&mut it.config.manager.on_down, parse_with(value, ON_DOWN, on_down)),
+        |it, value| set(&mut it.config.manager.on_down, parse_with(value, ON_DOWN, parse_on_down)),
     )
-    .default(&["keep"]),
+    .with_default(&["keep"]),
     option(
         "--trust MODE",
         "what to do with plugins that are not trusted: warn, or strict, which refuses them \
@@ -167,9 +169,9 @@ const SETTINGS: &[Setting] = &[
                those of --allow-uid and --allow-name; endpoints below the plugins directories, the \
                parent of one called plugins_registry, the targets of --map-path and --endpoint-dir; \
                and a name or an endpoint that no plugin of another user has",
-        |it, value| set(&mut it.config.manager.trust.mode, one_of(value, TRUST)),
+        |it, value| set(&mut it.config.manager.trust.mode, parse_one_of(value, TRUST)),
     )
-    .default(&["warn"]),
+    .with_default(&["warn"]),
     option(
         "--endpoint-dir DIR|@",
         "trust endpoints below DIR, or abstract ones (@); can be given several times \
@@ -179,7 +181,7 @@ const SETTINGS: &[Setting] = &[
             if value == "@" {
                 return set(&mut trust.allows_abstract, Ok(true));
             }
-            push(&mut trust.endpoint_dirs, path(value))
+            push(&mut trust.endpoint_dirs, parse_path(value))
         },
     ),
     option(
@@ -193,17 +195,17 @@ const SETTINGS: &[Setting] = &[
         "trust this user with the plugins of this name, which may end with * for the rest of \
                it, and no other user but root and that of plugind; can be given several times \
                (default: none)",
-        |it, value| push(&mut it.config.manager.trust.names, parse_with(value, PINNED_NAME, pinned_name)),
+        |it, value| push(&mut it.config.manager.trust.names, parse_with(value, PINNED_NAME, parse_pinned_name)),
     ),
     option(
         "--sandbox on|off",
         "on: after the start, keep plugind to its directories (Landlock) without TCP and, if it \
                runs as root, without capabilities but CAP_DAC_OVERRIDE, which it needs for sockets of \
                other users; programs of --exec turn that off (default: on)",
-        |it, value| set(&mut it.has_no_sandbox, one_of(value, SANDBOX)),
+        |it, value| set(&mut it.has_no_sandbox, parse_one_of(value, SANDBOX)),
     )
-    .default(&["on"])
-    .restart(|one, other| one.sandbox != other.sandbox),
+    .with_default(&["on"])
+    .restart_if(|one, other| one.sandbox != other.sandbox),
     option(
         "--memory-budget SIZE",
         "hold at most SIZE octets of all plugins together: what they report, their device \
@@ -211,16 +213,16 @@ const SETTINGS: &[Setting] = &[
                later, unless it is small; no plugin is deregistered for that; SIZE is a number of octets, or of mebibytes such as 32Mi, at least \
                1Mi; plugind itself needs 1Mi more, and up to 16Mi while it handles a long list \
                (default: 16Mi)",
-        |it, value| set(&mut it.config.manager.memory_budget, parse_with(value, MEMORY_BUDGET, memory_budget)),
+        |it, value| set(&mut it.config.manager.memory_budget, parse_with(value, MEMORY_BUDGET, parse_memory_budget)),
     )
-    .default(&["16Mi"]),
+    .with_default(&["16Mi"]),
     option(
         "--state-file FILE",
         "store the registered plugins in FILE, so that plugins that disappear while plugind \
                is not running are deregistered at its next start (default: no file)",
-        |it, value| set(&mut it.config.manager.state_file, path(value).map(Some)),
+        |it, value| set(&mut it.config.manager.state_file, parse_path(value).map(Some)),
     )
-    .restart(|one, other| one.manager.state_file != other.manager.state_file),
+    .restart_if(|one, other| one.manager.state_file != other.manager.state_file),
     option(
         "--run-dir DIR",
         "keep in DIR the lock files that stop two daemons from using one plugins directory, \
@@ -228,40 +230,40 @@ const SETTINGS: &[Setting] = &[
                must belong to the user and be writable by no other (default: /run/plugind; for \
                users other than root, plugind in $XDG_RUNTIME_DIR or /run/user/UID, else \
                /tmp/plugind-UID)",
-        |it, value| set(&mut it.config.manager.run_dir, path(value).map(Some)),
+        |it, value| set(&mut it.config.manager.run_dir, parse_path(value).map(Some)),
     )
-    .restart(|one, other| one.manager.run_dir != other.manager.run_dir),
+    .restart_if(|one, other| one.manager.run_dir != other.manager.run_dir),
     option(
         "--cdi-dir DIR",
         "let container runtimes use the devices of device plugins: keep a file of the \
                Container Device Interface (CDI) in DIR for each resource, with what the plugin \
                answers to Allocate for each healthy device; DIR is usually /run/cdi, and only root \
                and the user may be able to change it (default: no files)",
-        |it, value| set(&mut it.config.manager.cdi_dir, path(value).map(Some)),
+        |it, value| set(&mut it.config.manager.cdi_dir, parse_path(value).map(Some)),
     )
-    .restart(|one, other| one.manager.cdi_dir != other.manager.cdi_dir),
+    .restart_if(|one, other| one.manager.cdi_dir != other.manager.cdi_dir),
     option(
         "--socket PATH|none",
         "serve the API on a unix socket at PATH, with mode 0660, or not at all; a socket left \
                behind by a killed plugind is replaced; the environment variable PLUGIND_API_SOCKET \
                is used without this option (default: plugind.sock in the run directory; with \
                --observe: none)",
-        |it, value| set(&mut it.config.manager.api_socket, api_socket(value)),
+        |it, value| set(&mut it.config.manager.api_socket, parse_api_socket(value)),
     )
-    .restart(|one, other| one.manager.api_socket != other.manager.api_socket),
+    .restart_if(|one, other| one.manager.api_socket != other.manager.api_socket),
     option(
         "--socket-group GROUP",
         "let GROUP connect to the API socket (default: the group of the process)",
-        |it, value| set(&mut it.config.manager.socket_group, group(value)),
+        |it, value| set(&mut it.config.manager.socket_group, parse_group(value)),
     )
-    .restart(|one, other| one.manager.socket_group != other.manager.socket_group),
+    .restart_if(|one, other| one.manager.socket_group != other.manager.socket_group),
     option(
         "--allocate-group GROUP",
         "let the members of this group use devices by plugind with, if they can connect to \
                that socket (default: only root and the user)",
-        |it, value| set(&mut it.config.manager.allocate_group, group(value)),
+        |it, value| set(&mut it.config.manager.allocate_group, parse_group(value)),
     )
-    .restart(|one, other| one.manager.allocate_group != other.manager.allocate_group),
+    .restart_if(|one, other| one.manager.allocate_group != other.manager.allocate_group),
     option(
         "-v, --verbose",
         "log every step; -vv: log every event; the environment variable RUST_LOG overrides \
@@ -277,9 +279,9 @@ const SETTINGS: &[Setting] = &[
                socket, type, name, attempt and reason of an event; or journald: \
                the priority in front, such as <6>, and no time (default: journald if JOURNAL_STREAM \
                names standard error, else text)",
-        |it, value| set(&mut it.config.log_format, one_of(value, LOG_FORMATS).map(Some)),
+        |it, value| set(&mut it.config.log_format, parse_one_of(value, LOG_FORMATS).map(Some)),
     )
-    .restart(|one, other| one.log_format != other.log_format),
+    .restart_if(|one, other| one.log_format != other.log_format),
 ];
 
 /// The values of the options that were parsed so far.
@@ -303,7 +305,7 @@ pub(super) struct Chosen {
 impl Chosen {
     /// Adds a plugin type with its program. Rejects a second program for the same type.
     fn add_program(&mut self, value: &OsStr) -> Parsed<()> {
-        let new = parse_with(value, "TYPE=PROGRAM", exec)?;
+        let new = parse_with(value, "TYPE=PROGRAM", parse_exec)?;
         let programs = &mut self.config.handlers.exec;
         if programs.iter().any(|exec| exec.kind == new.kind) {
             return Err("one program for each type".to_owned());
@@ -333,11 +335,11 @@ impl Chosen {
 }
 
 impl Setting {
-    const fn default(self, default: &'static [&'static str]) -> Self {
+    const fn with_default(self, default: &'static [&'static str]) -> Self {
         Self { default, ..self }
     }
 
-    const fn restart(self, restart: fn(&DaemonConfig, &DaemonConfig) -> bool) -> Self {
+    const fn restart_if(self, restart: fn(&DaemonConfig, &DaemonConfig) -> bool) -> Self {
         Self { restart, ..self }
     }
 
@@ -374,7 +376,7 @@ impl Setting {
             Some("0" | "false" | "no") => Ok(()),
             _ => Err("1, true, yes, 0, false or no".to_owned()),
         };
-        read.map_err(|expected| invalid(value, option, &expected))
+        read.map_err(|expected| invalid_value(value, option, &expected))
     }
 
     pub(super) fn is_flag(&self) -> bool {
@@ -471,7 +473,7 @@ fn wrap_words(mut text: String, mut width: usize, margin: &str, words: &str) -> 
 }
 
 /// Returns the keys of the options that differ and that a reload does not apply.
-pub fn needs_restart(one: &DaemonConfig, other: &DaemonConfig) -> Vec<String> {
+pub fn settings_needing_restart(one: &DaemonConfig, other: &DaemonConfig) -> Vec<String> {
     let settings = SETTINGS.iter().filter(|it| (it.restart)(one, other));
     settings
         .map(|setting| setting.long_name().to_owned())

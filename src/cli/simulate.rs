@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use super::Command;
 use super::arguments::{Argument, Arguments, UsageError};
-use super::values::{absolute, duration, parse_with, path, text};
+use super::values::{make_absolute, parse_duration, parse_path, parse_text, parse_with};
 use crate::daemon::simulate::{Ending, Simulation};
 use crate::escape;
 use crate::simulate::{PluginKind, Profile};
@@ -29,26 +29,30 @@ pub(super) fn parse(arguments: &mut Arguments) -> Result<Command, UsageError> {
         };
         let faults = &mut profile.faults;
         match option {
-            "--type" => profile.kind = arguments.value(text)?,
-            "--name" => name = Some(arguments.value(text)?),
-            "--versions" => versions = Some(arguments.value(text)?),
-            "--dir" => dir = Some(arguments.value(path)?),
+            "--type" => profile.kind = arguments.parse_value(parse_text)?,
+            "--name" => name = Some(arguments.parse_value(parse_text)?),
+            "--versions" => versions = Some(arguments.parse_value(parse_text)?),
+            "--dir" => dir = Some(arguments.parse_value(parse_path)?),
             "--endpoint" => {
-                // `absolute` returns `None` for an empty path: the service is then served on the
-                // registration socket.
-                let path = absolute(arguments.value(text)?.as_ref());
+                // `make_absolute` returns `None` for an empty path: the service is then served on
+                // the registration socket.
+                let path = make_absolute(arguments.parse_value(parse_text)?.as_ref());
                 profile.endpoint = path.map(|path| path.to_string_lossy().into_owned());
             }
-            "--toggle-health" => profile.toggle_health = Some(arguments.value(duration)?),
+            "--toggle-health" => {
+                profile.toggle_health = Some(arguments.parse_value(parse_duration)?);
+            }
             "--fail-getinfo" => {
                 faults.fail_get_info =
-                    arguments.value(|it| parse_with(it, "a number", |n| n.parse().ok()))?;
+                    arguments.parse_value(|it| parse_with(it, "a number", |n| n.parse().ok()))?;
             }
-            "--delay" => faults.delay = arguments.value(duration)?,
-            "--crash-after" => faults.crash_after = Some(arguments.value(duration)?),
+            "--delay" => faults.delay = arguments.parse_value(parse_duration)?,
+            "--crash-after" => faults.crash_after = Some(arguments.parse_value(parse_duration)?),
             "--refuse-allocate" => faults.refuse_allocate = true,
-            "--delay-allocate" => faults.delay_allocate = arguments.value(duration)?,
-            "--cdi-devices" => profile.cdi_devices = split_names(&arguments.value(text)?),
+            "--delay-allocate" => faults.delay_allocate = arguments.parse_value(parse_duration)?,
+            "--cdi-devices" => {
+                profile.cdi_devices = split_names(&arguments.parse_value(parse_text)?);
+            }
             "--legacy" => profile.is_legacy = true,
             "--reject-notify" => faults.reject_notify = true,
             "--stale" => faults.stale = true,
@@ -56,7 +60,7 @@ pub(super) fn parse(arguments: &mut Arguments) -> Result<Command, UsageError> {
         }
     }
     let dir = dir.ok_or_else(|| arguments.error("missing option --dir"))?;
-    let usual = PluginKind::named(&profile.kind);
+    let usual = PluginKind::of_type(&profile.kind);
     validate_options(&profile, usual).map_err(|problem| arguments.error(problem))?;
     profile.name = name.unwrap_or_else(|| usual.usual_name().to_owned());
     let versions = versions.unwrap_or_else(|| usual.usual_versions().to_owned());

@@ -12,7 +12,7 @@ use crate::escape;
 
 /// Shows the status of the daemon.
 pub(super) fn run(context: &Context<'_>) -> Result<()> {
-    let status = context.client.json(&Request::get("/v1/status"))?;
+    let status = context.client.request_json(&Request::get("/v1/status"))?;
     if context.options.format == Format::Json {
         return print(to_json_document(&status));
     }
@@ -21,9 +21,9 @@ pub(super) fn run(context: &Context<'_>) -> Result<()> {
 
 /// Prints the metrics. Escapes control characters: plugind has already done that, but another
 /// program may own the socket.
-pub(super) fn metrics(context: &Context<'_>) -> Result<()> {
+pub(super) fn print_metrics(context: &Context<'_>) -> Result<()> {
     print(escape_lines(
-        &context.client.body(&Request::get("/metrics"))?,
+        &context.client.request_body(&Request::get("/metrics"))?,
     ))
 }
 
@@ -166,7 +166,7 @@ Limits:
     }
 
     #[test]
-    fn metrics_cannot_move_a_cursor() {
+    fn control_characters_in_metrics_are_escaped() {
         let metrics = b"# HELP a \\n\na{b=\"c\\\\\"} 1\na{b=\"\x1b[2J\xff\"} 1\n";
         let expected = "# HELP a \\n\na{b=\"c\\\\\"} 1\na{b=\"\\u{1b}[2J\\xff\"} 1\n";
         assert_eq!(escape_lines(metrics), expected);

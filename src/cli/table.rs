@@ -40,9 +40,11 @@ impl Table {
     pub(super) fn add(&mut self, cells: impl IntoIterator<Item = String>) {
         let mut row = Vec::new();
         for (at, cell) in cells.into_iter().enumerate() {
-            let cell = match self.is_coloured {
-                false if cell.ends_with(RESET) => strip_colour(&cell).to_owned(),
-                _ => cell,
+            let has_colour = cell.ends_with(RESET);
+            let cell = if has_colour && !self.is_coloured {
+                strip_colour(&cell).to_owned()
+            } else {
+                cell
             };
             if self.widths.len() == at {
                 self.widths.push(0);

@@ -13,7 +13,7 @@ use crate::escape;
 pub(super) type Parsed<T> = Result<T, String>;
 
 /// Returns the error text for a value that an option does not accept.
-pub(super) fn invalid(value: &OsStr, option: &str, expected: &str) -> String {
+pub(super) fn invalid_value(value: &OsStr, option: &str, expected: &str) -> String {
     let value = escape::bytes(value.as_bytes());
     format!("invalid value {value:?} for {option}, expected {expected}")
 }
@@ -29,43 +29,43 @@ pub(super) fn parse_with<T>(
 }
 
 /// Parses one of these words, and returns its meaning.
-pub(super) fn one_of<T: Copy>(value: &OsStr, words: &[(&str, T)]) -> Parsed<T> {
+pub(super) fn parse_one_of<T: Copy>(value: &OsStr, words: &[(&str, T)]) -> Parsed<T> {
     let names: Vec<&str> = words.iter().map(|(name, _)| *name).collect();
-    parse_with(value, &any_of(&names), |value| {
+    parse_with(value, &join_with_or(&names), |value| {
         let found = words.iter().find(|(name, _)| *name == value);
         found.map(|(_, meaning)| *meaning)
     })
 }
 
 /// Parses any text in UTF-8.
-pub(super) fn text(value: &OsStr) -> Parsed<String> {
+pub(super) fn parse_text(value: &OsStr) -> Parsed<String> {
     parse_with(value, "text in UTF-8", |text| Some(text.to_owned()))
 }
 
 /// Parses a path, and makes it absolute.
-pub(super) fn path(value: &OsStr) -> Parsed<PathBuf> {
-    absolute(value).ok_or_else(|| "a path".to_owned())
+pub(super) fn parse_path(value: &OsStr) -> Parsed<PathBuf> {
+    make_absolute(value).ok_or_else(|| "a path".to_owned())
 }
 
 /// Parses `none`, or a path, which is made absolute.
-pub(super) fn path_or_none(value: &OsStr) -> Parsed<PathBuf> {
+pub(super) fn parse_path_or_none(value: &OsStr) -> Parsed<PathBuf> {
     if value == NONE {
         return Ok(value.into());
     }
-    absolute(value).ok_or_else(|| "a path, or none".to_owned())
+    make_absolute(value).ok_or_else(|| "a path, or none".to_owned())
 }
 
 /// Parses a duration.
-pub(super) fn duration(value: &OsStr) -> Parsed<Duration> {
+pub(super) fn parse_duration(value: &OsStr) -> Parsed<Duration> {
     parse_with(
         value,
         "a duration such as 500ms, 30s, 5m or 1h",
-        parse_duration,
+        parse_units,
     )
 }
 
 /// Joins names as in a sentence: `a, b or c`.
-pub(super) fn any_of(names: &[&str]) -> String {
+pub(super) fn join_with_or(names: &[&str]) -> String {
     match names {
         [names @ .., last] if !names.is_empty() => format!("{} or {last}", names.join(", ")),
         names => names.concat(),
@@ -74,13 +74,13 @@ pub(super) fn any_of(names: &[&str]) -> String {
 
 /// Returns the absolute form of a path, which means the same file in every working directory, or
 /// `None` if the path is empty or the working directory is not known.
-pub(super) fn absolute(path: &OsStr) -> Option<PathBuf> {
+pub(super) fn make_absolute(path: &OsStr) -> Option<PathBuf> {
     path::absolute(path).ok()
 }
 
 /// Parses a duration: whole numbers with units, such as `500ms`, `30s`, `1m30s` or `1h`. The
 /// maximum is a year, so that adding it to a time never overflows.
-fn parse_duration(words: &str) -> Option<Duration> {
+fn parse_units(words: &str) -> Option<Duration> {
     let mut sum = 0_u64;
     let mut rest = words;
     loop {
@@ -114,16 +114,16 @@ const LONGEST: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 mod tests {
     use super::*;
 
-    fn read(words: &str) -> Parsed<Duration> {
-        duration(words.as_ref())
+    fn parse(words: &str) -> Parsed<Duration> {
+        parse_duration(words.as_ref())
     }
 
     #[test]
     fn a_duration_is_whole_numbers_with_units() {
-        assert_eq!(read("500ms"), Ok(Duration::from_millis(500)));
-        assert_eq!(read("0s"), Ok(Duration::ZERO));
-        assert_eq!(read("1h"), Ok(Duration::from_secs(3600)));
-        assert_eq!(read("1m30s"), Ok(Duration::from_secs(90)));
+        assert_eq!(parse("500ms"), Ok(Duration::from_millis(500)));
+        assert_eq!(parse("0s"), Ok(Duration::ZERO));
+        assert_eq!(parse("1h"), Ok(Duration::from_secs(3600)));
+        assert_eq!(parse("1m30s"), Ok(Duration::from_secs(90)));
         for nonsense in [
             "",
             "30",
@@ -135,7 +135,7 @@ mod tests {
             "9999999h",
             "99999999999999999999s",
         ] {
-            assert!(read(nonsense).is_err(), "{nonsense}");
+            assert!(parse(nonsense).is_err(), "{nonsense}");
         }
     }
 }

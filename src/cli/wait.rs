@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::client::{Request, print};
 use super::failure::{Failure, FailureKind, Result};
-use super::json::{or_unknown, record_keys, text_field};
+use super::json::{escape_or_unknown, record_keys, text_field};
 use super::options::{Context, READY, Target};
 use super::watch::{PATH, take_record};
 use crate::daemon::client::Deadline;
@@ -38,7 +38,7 @@ pub(super) fn run(context: &Context<'_>) -> Result<()> {
             );
             return Err(Failure::new(FailureKind::TimedOut, why));
         }
-        until.or(Deadline::after(PAUSE)).wait();
+        until.min(Deadline::after(PAUSE)).wait();
     }
 }
 
@@ -79,14 +79,14 @@ impl<'a> WaitTarget<'a> {
         };
         request.until = until.at_least(MIN_RESPONSE_TIME);
         if is_ready {
-            return context.client.body(&request).map(|_| true);
+            return context.client.request_body(&request).map(|_| true);
         }
         let mut response = context.client.send_request(&request)?;
         while let Some(change) = response.next_json()? {
             if change["event"] == "EXPIRED" {
                 return Ok(false);
             }
-            self.apply(change);
+            self.apply_change(change);
             if self.is_listed {
                 response.until = until;
                 if self.is_met() {
@@ -98,7 +98,7 @@ impl<'a> WaitTarget<'a> {
     }
 
     /// Applies a change that the daemon has sent.
-    fn apply(&mut self, mut change: Value) {
+    fn apply_change(&mut self, mut change: Value) {
         let record = change["record"].take();
         take_record(&mut self.records, &record["socket"]);
         match text_field(&change, "event") {
@@ -123,7 +123,8 @@ impl<'a> WaitTarget<'a> {
         found == is_registered
     }
 
-    /// Returns why the condition was not met in time.
+    /// Returns why the condition was not met in time. `cause` is the reason for which the last
+    /// request failed.
     fn explain_timeout(&self, cause: &str) -> String {
         if !self.is_listed {
             return cause.to_owned();
@@ -131,8 +132,8 @@ impl<'a> WaitTarget<'a> {
         let Some(record) = self.records.first() else {
             return format!("{} does not exist", self.name);
         };
-        let state = or_unknown(&record["state"]);
-        let error = escape::composed(text_field(record, "lastError").as_bytes());
+        let state = escape_or_unknown(&record["state"]);
+        let error = escape::composed_text(text_field(record, "lastError").as_bytes());
         let colon = if error.is_empty() { "" } else { ": " };
         format!("{} is in state {state}{colon}{error}", self.name)
     }
@@ -179,7 +180,7 @@ mod tests {
     }
 
     fn apply_record(awaited: &mut WaitTarget<'_>, record: &Value) {
-        awaited.apply(json!({"event": "MODIFIED", "record": record}));
+        awaited.apply_change(json!({"event": "MODIFIED", "record": record}));
     }
 
     #[test]
@@ -220,9 +221,9 @@ mod tests {
         apply_record(&mut awaited, &record("A", "other", "Registered", "/r/a"));
         assert!(!awaited.is_met());
         apply_record(&mut awaited, &record("A", "a", "Registered", "/r/a"));
-        awaited.apply(json!({"event": "DELETED", "record": {"socket": "/r/a"}}));
+        awaited.apply_change(json!({"event": "DELETED", "record": {"socket": "/r/a"}}));
         assert!(!awaited.is_met() && !awaited.is_listed);
-        awaited.apply(json!({"event": "BOOKMARK"}));
+        awaited.apply_change(json!({"event": "BOOKMARK"}));
         assert!(awaited.is_listed);
     }
 

@@ -24,7 +24,7 @@ pub(super) fn run(context: &Context<'_>) -> Result<()> {
             if change["event"] == "EXPIRED" {
                 break;
             }
-            seen.apply(change, now());
+            seen.apply_change(change, now());
             if !response.has_line() && seen.is_listed {
                 print(seen.rows.take_text())?;
             }
@@ -82,7 +82,7 @@ impl<'a> Seen<'a> {
     }
 
     /// Applies a change that the daemon has sent.
-    fn apply(&mut self, mut change: Value, now: u64) {
+    fn apply_change(&mut self, mut change: Value, now: u64) {
         let record = change["record"].take();
         let generation = &change["generation"];
         let is_set = match text_field(&change, "event") {
@@ -174,7 +174,7 @@ mod tests {
     use super::*;
 
     /// Returns what the command prints for these changes; null stands for EXPIRED.
-    fn show(line: &[&str], events: Vec<Value>) -> String {
+    fn output_of(line: &[&str], events: Vec<Value>) -> String {
         let options = parse_options(line);
         let mut seen = Seen::new(&context(&options, false));
         let mut shown = String::new();
@@ -183,7 +183,7 @@ mod tests {
                 assert!(seen.restart_list());
                 continue;
             }
-            seen.apply(event, NOW);
+            seen.apply_change(event, NOW);
             if seen.is_listed {
                 shown.push_str(&seen.rows.take_text());
             }
@@ -217,7 +217,7 @@ mod tests {
     #[test]
     fn the_list_is_sorted_and_each_change_is_a_line() {
         assert_eq!(
-            show(&["watch"], sample_changes()),
+            output_of(&["watch"], sample_changes()),
             "\
 EVENT     TYPE          NAME                      STATE          REASON              AGE    ENDPOINT
 ADDED     A             a                         Backoff        <none>              5s     /r/a
@@ -228,19 +228,22 @@ ADDED     C             longer-name               Discovered     <none>         
 "
         );
         assert_eq!(
-            show(&["list", "-w"], sample_changes()),
-            show(&["watch"], sample_changes())
+            output_of(&["list", "-w"], sample_changes()),
+            output_of(&["watch"], sample_changes())
         );
-        let wide = show(&["watch", "-owide"], sample_changes());
+        let wide = output_of(&["watch", "-owide"], sample_changes());
         let ends: Vec<usize> = wide.lines().map(|line| line.rfind("  ").unwrap()).collect();
         assert_eq!(ends, [ends[0]; 6], "{wide}");
         let names = "A/a\nB/b\nA/a\nB/b\nC/longer-name\n";
-        assert_eq!(show(&["list", "-w", "-oname"], sample_changes()), names);
+        assert_eq!(
+            output_of(&["list", "-w", "-oname"], sample_changes()),
+            names
+        );
     }
 
     #[test]
     fn json_has_the_event_and_the_last_known_record() {
-        let shown = show(&["watch", "-ojsonl"], sample_changes());
+        let shown = output_of(&["watch", "-ojsonl"], sample_changes());
         let lines: Vec<Value> = shown
             .lines()
             .map(|line| serde_json::from_str(line).unwrap())
@@ -260,7 +263,7 @@ ADDED     C             longer-name               Discovered     <none>         
 
     #[test]
     fn only_requested_types_and_states_are_shown() {
-        let shown = show(
+        let shown = output_of(
             &["watch", "-o", "wide", "--no-headers", "B"],
             sample_changes(),
         );
@@ -273,7 +276,7 @@ ADDED     C             longer-name               Discovered     <none>         
         let pair = |one: &str, two: &str| (one.to_owned(), two.to_owned());
         let expected = [pair("ADDED", "Registered"), pair("DELETED", "Deleted")];
         assert_eq!(states(&shown), expected);
-        let shown = show(
+        let shown = output_of(
             &["watch", "--no-headers", "--state=Backoff"],
             sample_changes(),
         );
@@ -290,7 +293,7 @@ ADDED     C             longer-name               Discovered     <none>         
             event("ADDED", 30, record("D", "d", "Registered", "/r/d")),
             bookmark(31),
         ]);
-        let shown = show(&["watch", "--no-headers"], changes);
+        let shown = output_of(&["watch", "--no-headers"], changes);
         let last: Vec<&str> = shown.lines().skip(5).collect();
         assert_eq!(
             last,

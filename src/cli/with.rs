@@ -13,8 +13,8 @@ use serde_json::Value;
 use super::arguments::{Argument, Arguments, UsageError};
 use super::client::{Client, RESPONSE_TIMEOUT, Request, Response, percent_encode};
 use super::failure::{Failure, FailureKind, Result};
-use super::options::{print_remark, socket_of};
-use super::values::{duration, path, text};
+use super::options::{choose_socket, print_remark};
+use super::values::{parse_duration, parse_path, parse_text};
 use super::{Command, json};
 use crate::daemon::client::Deadline;
 use crate::escape;
@@ -38,10 +38,12 @@ pub(super) fn parse(arguments: &mut Arguments) -> std::result::Result<Command, U
             break;
         }
         match arguments.next()? {
-            Some(Argument::Option("--socket")) => socket = Some(arguments.value(path)?),
-            Some(Argument::Option("--device")) => devices.push(arguments.value(text)?),
+            Some(Argument::Option("--socket")) => socket = Some(arguments.parse_value(parse_path)?),
+            Some(Argument::Option("--device")) => devices.push(arguments.parse_value(parse_text)?),
             Some(Argument::Option("--wait")) => _ = wait.get_or_insert(FOR_EVER),
-            Some(Argument::Option("--timeout")) => wait = Some(arguments.value(duration)?),
+            Some(Argument::Option("--timeout")) => {
+                wait = Some(arguments.parse_value(parse_duration)?);
+            }
             Some(Argument::Value(value)) => match value.to_str() {
                 Some(resource) => resources.push(resource.to_owned()),
                 None => return Err(arguments.invalid_argument(&value, "RESOURCE or RESOURCE=N")),
@@ -66,7 +68,7 @@ pub(super) fn parse(arguments: &mut Arguments) -> std::result::Result<Command, U
 
 /// Runs the command with its devices, and returns the exit status of the command.
 pub fn run(options: &Options) -> Result<u8> {
-    let mut response = allocate(options)?;
+    let mut response = request_devices(options)?;
     let line = response.next_line()?.ok_or_else(Failure::daemon_stopped)?;
     let devices = json::parse_object(&line)?;
     let names = devices["cdiDevices"].as_array().into_iter().flatten();
@@ -77,7 +79,9 @@ pub fn run(options: &Options) -> Result<u8> {
         ("PLUGIND_ALLOCATION", OsStr::from_bytes(&line)),
     ];
     let lost = || print_remark(LOST);
-    let ended = response.connection.run(&options.command, &variables, &lost);
+    let ended = response
+        .connection
+        .run_command(&options.command, &variables, &lost);
     ended.map_err(|error| {
         let kind = match error.kind() {
             io::ErrorKind::NotFound => FailureKind::CommandNotFound,
@@ -97,17 +101,17 @@ pub fn run(options: &Options) -> Result<u8> {
 
 /// Requests the devices, and returns the response once they are allocated. Until the wait is over,
 /// retries if the daemon is too busy or not ready, or if its response fails.
-fn allocate(options: &Options) -> Result<Response> {
+fn request_devices(options: &Options) -> Result<Response> {
     let until = Deadline::after(options.wish.wait.unwrap_or_default());
     let mut options = options.clone();
     loop {
-        let target = target(&options);
+        let target = request_target(&options);
         let mut request = Request::get(&target);
         request.changes = true;
         match client(&options).send_request(&request) {
             Err(failure) if failure.kind == FailureKind::Interrupted && !until.is_over() => {
-                until.or(Deadline::after(PAUSE)).wait();
-                options.wish.wait = until.left();
+                until.min(Deadline::after(PAUSE)).wait();
+                options.wish.wait = until.time_left();
             }
             Err(Failure {
                 kind: FailureKind::Interrupted | FailureKind::Conflict,
@@ -122,13 +126,13 @@ fn allocate(options: &Options) -> Result<Response> {
 fn client(options: &Options) -> Client {
     let calls: Duration = options.wish.resources.iter().map(|_| CALLS_TIMEOUT).sum();
     Client {
-        socket: socket_of(options.socket.as_ref()),
+        socket: choose_socket(options.socket.as_ref()),
         timeout: options.wish.wait.unwrap_or_default() + calls + RESPONSE_TIMEOUT,
     }
 }
 
 /// Returns the path and the query of the request.
-fn target(options: &Options) -> String {
+fn request_target(options: &Options) -> String {
     let mut target = "/v1/allocate?".to_owned();
     let resources = options.wish.resources.iter();
     let resources = resources.map(|(name, count)| ("resource", format!("{name}={count}")));
@@ -205,7 +209,7 @@ mod tests {
 
     /// Runs a command with a daemon that closes each connection after one of these bodies, or
     /// without a response. Returns the outcome, and the requests.
-    fn run_with(line: &[&str], bodies: &[&str]) -> (Result<u8>, Vec<String>) {
+    fn run_with_daemon(line: &[&str], bodies: &[&str]) -> (Result<u8>, Vec<String>) {
         let dir = tempfile::tempdir().unwrap();
         let socket = dir.path().join("api.sock");
         let listener = UnixListener::bind(&socket).unwrap();
@@ -226,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn a_silent_daemon_is_given_up_after_the_wait_and_the_calls() {
+    fn the_time_limit_includes_the_wait_and_the_calls() {
         for (line, seconds) in [
             (&["a/b"][..], 40),
             (&["a/b", "a/c"], 70),
@@ -263,7 +267,7 @@ mod tests {
     #[test]
     fn an_answer_that_is_too_long_for_a_variable_is_named() {
         let answer = format!("{{\"a\":\"{}\"}}\n", "x".repeat(128 * 1024));
-        let (ran, _) = run_with(&["a/b"], &[&answer]);
+        let (ran, _) = run_with_daemon(&["a/b"], &[&answer]);
         let why = "cannot run true: its arguments or PLUGIND_ALLOCATION, with 131080 bytes, are \
                    too long";
         let expected = Failure::new(FailureKind::NotExecutable, why);
@@ -272,7 +276,7 @@ mod tests {
 
     #[test]
     fn the_wait_does_not_begin_again_with_another_daemon() {
-        let (_, requests) = run_with(&["--timeout=1h", "a/b"], &["", "[]\n"]);
+        let (_, requests) = run_with_daemon(&["--timeout=1h", "a/b"], &["", "[]\n"]);
         let waits = requests.iter().map(|it| {
             let (_, wait) = it.split_once("wait=").unwrap();
             let (wait, _) = wait.split_once(' ').unwrap();

@@ -12,7 +12,7 @@ use crate::backoff::Backoff;
 /// socket).
 pub const API_CLIENTS: usize = 16;
 
-/// The part of [`API_CLIENTS`] that is reserved for root and the daemon's user, who may make
+/// The part of [`API_CLIENTS`] that is reserved for root and the daemon's user, which may make
 /// changes, so that readers cannot lock operators out.
 pub const API_CLIENTS_KEPT: usize = 4;
 
@@ -238,8 +238,9 @@ pub const IDLE_CHECK_INTERVAL: Duration = Duration::from_secs(30);
 /// The time that running operations have to end when the daemon stops.
 pub const STOP_GRACE: Duration = Duration::from_secs(2);
 
-/// The maximum number of events that are kept until an embedder reads them; the oldest are dropped
-/// first (kubelet: keeps none).
+/// The default limit on the number of events that are kept until an embedder reads them, which
+/// [`PluginManager::keep_events`](crate::daemon::PluginManager::keep_events) overrides; the oldest
+/// are dropped first (kubelet: keeps none).
 pub const MAX_UNREAD_EVENTS: usize = 256;
 
 /// The maximum length of a plugin type or name (bytes): about four times the 253 of the longest
@@ -291,7 +292,9 @@ pub const MAX_CHANGED_LINKS: usize = 2048;
 /// The maximum number of links that are set in one turn, which takes a few milliseconds.
 pub const LINKS_AT_ONCE: usize = 256;
 
-/// The pause before all links are compared after a failure: the disk may be full for days.
+/// The pause after a failure to update the links by name, before all links are compared with the
+/// registered plugins again. The pause does not grow: one comparison costs little, and only the
+/// first failure is logged.
 pub const LINK_RETRY: Duration = Duration::from_secs(5);
 
 /// The time after the first scan after which the daemon counts as ready even if it has not dialed
@@ -305,8 +308,8 @@ pub const BRIEF_LOCK_TIMEOUT: Duration = Duration::from_millis(50);
 /// The time limit for `Allocate` and the calls around it (kubelet: none).
 pub const ALLOCATE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The pauses before `Allocate` is called again for devices that the plugin refused to allocate, or
-/// whose reply did not fit the memory budget.
+/// The pauses before `Allocate` is called again for the devices without a valid answer: the call
+/// failed, the reply is not valid, or the memory budget has no room for it.
 pub const ALLOCATE_RETRY: Backoff = Backoff {
     first: Duration::from_secs(1),
     cap: Duration::from_secs(300),
@@ -371,7 +374,7 @@ pub const DEVICE_OPTIONS_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// The time for which the devices of a plugin are kept, marked as unhealthy, after its stream has
 /// ended (kubelet: `endpointStopGracePeriod`, 5 min). Also the time after which a plugin that
-/// registered by calling `kubelet.sock` is deregistered if it is down, unless the user has set
+/// registered by calling `kubelet.sock` is deregistered: if it is down and the user has not set
 /// another time, or if it has not called again since a restart of the daemon.
 pub const DEVICE_GRACE: Duration = Duration::from_secs(300);
 
@@ -475,7 +478,8 @@ pub const LOG_BUFFER: usize = 64 * 1024;
 /// The part of [`LOG_BUFFER`] for lines that peers cause: the rest is for the daemon's own lines.
 pub const LOG_BUFFER_OF_PEERS: usize = 48 * 1024;
 
-/// The pause before another attempt to write to standard error: its reader may be absent for days.
+/// The pause between attempts to write to standard error while its reader does not read. The pause
+/// does not grow, so that lines appear soon after the reader returns.
 pub const LOG_RETRY: Duration = Duration::from_millis(250);
 
 // --- The watch -----------------------------------------------------------------------------------
@@ -546,7 +550,8 @@ pub const MOUNTS_INTERVAL: Duration = Duration::from_secs(1);
 /// The maximum number of events that are kept for readers: an operator looks at the last minutes.
 pub const KEPT_EVENTS: usize = 256;
 
-/// The number of events about security that are not displaced by events of other sockets.
+/// The number of the newest events about security that are not displaced by events of other
+/// sockets.
 pub const KEPT_SECURITY_EVENTS: usize = 64;
 
 /// The maximum memory for the kept events, approximately (octets).

@@ -24,9 +24,9 @@ impl PathMap {
         self.moved.iter().map(|(_, to)| to.as_path())
     }
 
-    /// Returns the path that `path` has in this process. Matching is by path component; the longest
-    /// `from` wins.
-    pub fn find<'a>(&self, path: &'a Path) -> Cow<'a, Path> {
+    /// Returns the path that `path` has in this process: `path` itself if no mapping matches.
+    /// Matching is by path component; the longest `from` wins.
+    pub fn translate<'a>(&self, path: &'a Path) -> Cow<'a, Path> {
         let above = self
             .moved
             .iter()
@@ -67,13 +67,13 @@ mod tests {
             ("", ""),
         ];
         for (from, to) in cases {
-            assert_eq!(map.find(Path::new(from)), Path::new(to), "{from}");
+            assert_eq!(map.translate(Path::new(from)), Path::new(to), "{from}");
         }
     }
 
     #[test]
     fn a_path_is_unchanged_without_a_mapping() {
         let path = Path::new("/var/lib/kubelet/a.sock");
-        assert_eq!(PathMap::default().find(path), path);
+        assert_eq!(PathMap::default().translate(path), path);
     }
 }

@@ -85,14 +85,15 @@ impl Trust {
     }
 
     /// Returns whether a user is always trusted: root, or the daemon's user.
-    pub fn is_own(&self, uid: u32) -> bool {
+    pub fn is_always_trusted(&self, uid: u32) -> bool {
         uid == ROOT || uid == self.own_uid
     }
 
     /// Checks the user of a process that listens on a plugin's socket, or the owner of its file.
     pub fn check_user(&self, uid: u32) -> Result<(), Distrust> {
         let mut pinned = self.names.iter();
-        if self.is_own(uid) || self.uids.contains(&uid) || pinned.any(|it| it.uid == uid) {
+        if self.is_always_trusted(uid) || self.uids.contains(&uid) || pinned.any(|it| it.uid == uid)
+        {
             return Ok(());
         }
         Err(Distrust::User(uid))
@@ -102,7 +103,7 @@ impl Trust {
     pub fn check_name(&self, uid: u32, kind: &str, name: &str) -> Result<(), Distrust> {
         let mut pinned = self.names.iter().filter(|it| it.matches(kind, name));
         let is_pinned = pinned.clone().next().is_some();
-        if self.is_own(uid) || pinned.any(|it| it.uid == uid) {
+        if self.is_always_trusted(uid) || pinned.any(|it| it.uid == uid) {
             return Ok(());
         }
         match is_pinned {

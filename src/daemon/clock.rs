@@ -34,7 +34,7 @@ impl Clock {
     }
 
     /// Returns the time that is left until `at`, or zero if `at` has passed.
-    pub(super) fn until(self, at: Time) -> Duration {
+    pub(super) fn time_until(self, at: Time) -> Duration {
         at.saturating_since(self.now())
     }
 }

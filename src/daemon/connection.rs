@@ -118,7 +118,7 @@ impl Connection {
 
     /// Reads once. `buffer` must not be empty.
     fn read(&mut self, buffer: &mut [u8]) -> Transfer {
-        match retry(|| self.stream.read(buffer)) {
+        match retry_interrupted(|| self.stream.read(buffer)) {
             Ok(0) => Transfer::Closed(None),
             Ok(n) => {
                 // epoll(7): "the condition that the read/write I/O space is exhausted can also be
@@ -147,7 +147,7 @@ impl Connection {
     /// After a failed write, the connection is still read to its end, because the answer to an
     /// earlier write may be unread.
     pub(super) fn write(&mut self, bytes: &[u8]) -> Transfer {
-        match retry(|| self.stream.write(bytes)) {
+        match retry_interrupted(|| self.stream.write(bytes)) {
             Ok(n) => Transfer::Bytes(n),
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => Transfer::WouldBlock,
             Err(error) => {
@@ -172,7 +172,7 @@ impl Connection {
             }
         }
         if !final_bytes.is_empty() {
-            let _ = retry(|| self.stream.write(final_bytes));
+            let _ = retry_interrupted(|| self.stream.write(final_bytes));
         }
     }
 }
@@ -197,7 +197,7 @@ pub(super) fn peer_credentials(stream: &UnixStream) -> Option<UnixCredentials> {
 }
 
 /// Repeats a system call until it is not interrupted by a signal.
-fn retry(mut call: impl FnMut() -> io::Result<usize>) -> io::Result<usize> {
+fn retry_interrupted(mut call: impl FnMut() -> io::Result<usize>) -> io::Result<usize> {
     loop {
         match call() {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}

@@ -93,8 +93,8 @@ pub enum SetupError {
         /// The problem with the socket in the directory.
         problem: SocketProblem,
     },
-    /// Something else that the configuration names cannot be used. The text contains the reason and
-    /// a remedy.
+    /// Something else cannot be used, such as a program, a file or a socket. The text contains the
+    /// reason and, for what the configuration names, a remedy.
     Unusable(String),
 }
 

@@ -1,6 +1,6 @@
-//! The time of day, for log lines, the API and the messages of simulated plugins. No decision of
-//! the daemon depends on the time of day, and no other module reads the real-time clock, which may
-//! be set back at any moment and starts in 1970 on a machine without a battery.
+//! The time of day, for log lines, the API, the ages that commands show, and simulated plugins. No
+//! decision of the daemon depends on the time of day, and no other module reads the real-time
+//! clock, which may be set back at any moment and starts in 1970 on a machine without a battery.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 

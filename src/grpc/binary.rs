@@ -9,11 +9,11 @@ use crate::http2::Fields;
 ///
 /// gRPC: "Implementations MUST split Binary-Headers on "," before decoding the Base64-encoded
 /// values": a list may be sent in one field or in many.
-pub(super) fn values<'a>(
+pub(super) fn decode_values<'a>(
     fields: &'a Fields,
     name: &'a [u8],
 ) -> impl Iterator<Item = Vec<u8>> + use<'a> {
-    let lists = fields.all(name);
+    let lists = fields.get_all(name);
     let values = lists.flat_map(|list| list.split(|&octet| octet == b','));
     values.filter_map(decode)
 }
@@ -64,7 +64,7 @@ fn strip_padding(value: &[u8]) -> Option<&[u8]> {
     fits.then_some(digits)
 }
 
-/// Returns the value of a digit.
+/// Returns the value of a digit, or `None` if the octet is not a digit of base64.
 fn digit_value(digit: u8) -> Option<u32> {
     let number = match digit {
         b'A'..=b'Z' => digit - b'A',

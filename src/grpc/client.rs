@@ -8,7 +8,7 @@ use smallvec::SmallVec;
 use super::client_call::{CallType, ClientCall, Outcome};
 use super::error::CallError;
 use super::event::{CallId, Event};
-use crate::budget::{Budget, Reserved, spilled};
+use crate::budget::{Budget, Reserved, spilled_octets};
 use crate::config;
 use crate::http2::{self, Connection, ConnectionError, Endpoint, ErrorCode, Settings, StreamId};
 use crate::time::Time;
@@ -32,9 +32,9 @@ pub struct Client {
     events: SmallVec<[Event; 1]>,
     /// All calls before this index are completely sent.
     first_unsent: usize,
-    /// A received DATA frame that is not completely processed. Until then, no more events are taken
-    /// from the connection, and the messages of the frame are returned one at a time: however many
-    /// they are, they need little more memory than the frame.
+    /// The last received DATA frame, as long as a part of it is not yet processed. Its messages are
+    /// returned one at a time, so even many of them need little more memory than the frame. The
+    /// next event of the connection is taken only when the whole frame is processed.
     unread: Option<UnreadData>,
     /// The identifier of the next call.
     next: CallId,
@@ -64,7 +64,7 @@ impl Client {
     /// room for it, all calls of this client end with [`CallError::OverBudget`].
     #[must_use]
     pub fn with_budget(self, budget: &Budget) -> Self {
-        let reserved = Some(budget.reserve());
+        let reserved = Some(budget.empty_share());
         Self { reserved, ..self }
     }
 
@@ -122,7 +122,7 @@ impl Client {
             self.emit_end(&call, Err(CallError::DeadlineExceeded));
         } else {
             self.calls.push(call);
-            self.send(now);
+            self.send_requests(now);
         }
         id
     }
@@ -143,7 +143,7 @@ impl Client {
     /// Ends a call with [`CallError::Cancelled`]; does nothing if the call has ended.
     pub fn cancel(&mut self, call: CallId, now: Time) {
         if let Some(index) = self.calls.iter().position(|other| other.id == call) {
-            self.finish(index, Err(CallError::Cancelled), false, now);
+            self.finish_call(index, Err(CallError::Cancelled), false, now);
         }
     }
 
@@ -151,7 +151,7 @@ impl Client {
     pub fn poll_event(&mut self, now: Time) -> Option<Event> {
         while self.events.is_empty() && (self.read_message(now) || self.process_event(now)) {}
         self.start_deadlines(now);
-        self.send(now);
+        self.send_requests(now);
         self.enforce_budget(now);
         if self.events.is_empty() {
             return None;
@@ -162,7 +162,7 @@ impl Client {
     /// Cancels all calls and sends GOAWAY; no more calls can be made.
     pub fn close(&mut self, now: Time) {
         while !self.calls.is_empty() {
-            self.finish(0, Err(CallError::Cancelled), false, now);
+            self.finish_call(0, Err(CallError::Cancelled), false, now);
         }
         self.http2.shutdown(now);
     }
@@ -173,8 +173,8 @@ impl Client {
     }
 
     /// Returns why no more calls can be made, or `None` if more can be made.
-    pub fn closing(&self) -> Option<ConnectionError> {
-        self.http2.closing()
+    pub fn close_reason(&self) -> Option<ConnectionError> {
+        self.http2.close_reason()
     }
 
     /// Returns the server's HTTP/2 settings, or `None` before its first SETTINGS frame.
@@ -229,10 +229,10 @@ impl Client {
                     self.events.push(Event::Message { call, message });
                 }
                 if is_read && end_stream {
-                    self.finish(index, Err(self.calls[index].truncation_error()), true, now);
+                    self.finish_call(index, Err(self.calls[index].truncation_error()), true, now);
                 }
             }
-            Err(error) => self.finish(index, Err(error), end_stream, now),
+            Err(error) => self.finish_call(index, Err(error), end_stream, now),
         }
         true
     }
@@ -258,7 +258,7 @@ impl Client {
             http2::Event::Trailers { stream } => {
                 if let Some(index) = self.position(stream) {
                     let outcome = self.calls[index].receive_trailers(self.http2.fields());
-                    self.finish(index, outcome, true, now);
+                    self.finish_call(index, outcome, true, now);
                 }
             }
             http2::Event::Reset { stream, code } => {
@@ -268,14 +268,14 @@ impl Client {
             }
             http2::Event::Failed { stream, error } => {
                 if let Some(index) = self.position(stream) {
-                    self.finish(index, Err(CallError::Stream(error)), true, now);
+                    self.finish_call(index, Err(CallError::Stream(error)), true, now);
                 }
             }
             // Only servers get requests.
             http2::Event::Request { .. } => {}
             // mutation: calls wait for streams that a GOAWAY has refused
             http2::Event::GoAway { last_stream, .. } => self.handle_goaway(last_stream, now),
-            http2::Event::Closed(error) => self.fail_all(&error, now),
+            http2::Event::Closed(error) => self.fail_all_calls(&error, now),
         }
         true
     }
@@ -288,7 +288,7 @@ impl Client {
         let fields = self.http2.fields();
         let outcome = self.calls[index].receive_headers(status, fields, end_stream);
         if let Some(outcome) = outcome {
-            self.finish(index, outcome, end_stream, now);
+            self.finish_call(index, outcome, end_stream, now);
         }
     }
 
@@ -297,7 +297,7 @@ impl Client {
         if code == ErrorCode::REFUSED_STREAM {
             self.handle_refusal(index, now);
         } else {
-            self.finish(index, Err(CallError::Reset(code)), true, now);
+            self.finish_call(index, Err(CallError::Reset(code)), true, now);
         }
     }
 
@@ -315,7 +315,7 @@ impl Client {
         self.first_unsent = self.first_unsent.min(index);
         if !again || self.is_closed() {
             let error = CallError::Refused { again };
-            self.finish(index, Err(error), false, now);
+            self.finish_call(index, Err(error), false, now);
         }
     }
 
@@ -328,12 +328,12 @@ impl Client {
     }
 
     /// Ends all calls because the connection has ended.
-    fn fail_all(&mut self, error: &ConnectionError, now: Time) {
+    fn fail_all_calls(&mut self, error: &ConnectionError, now: Time) {
         while let Some(call) = self.calls.get_mut(0) {
             let written = call.stream.is_some_and(|id| self.http2.was_written(id));
             let error = error.clone();
             let lost = CallError::Connection { error, written };
-            self.finish(0, Err(lost), false, now);
+            self.finish_call(0, Err(lost), false, now);
         }
     }
 
@@ -344,19 +344,19 @@ impl Client {
         };
         if reserved.resize(self.mem_used()).is_err() {
             while !self.calls.is_empty() {
-                self.finish(0, Err(CallError::OverBudget), false, now);
+                self.finish_call(0, Err(CallError::OverBudget), false, now);
             }
         }
         self.reserved = Some(reserved);
     }
 
     /// Sends as much of the requests as the connection accepts.
-    fn send(&mut self, now: Time) {
+    fn send_requests(&mut self, now: Time) {
         let mut index = self.first_unsent;
         while index < self.calls.len() && (self.http2.has_room() || self.is_closed()) {
             let call = &mut self.calls[index];
-            if let Err(error) = call.send(&mut self.http2, now) {
-                self.finish(index, Err(error), false, now);
+            if let Err(error) = call.send_request(&mut self.http2, now) {
+                self.finish_call(index, Err(error), false, now);
                 continue;
             }
             index += 1;
@@ -368,7 +368,7 @@ impl Client {
 
     /// Ends a call, and resets its stream if that is still open: with NO_ERROR if the response is
     /// `complete`, because the server does not need the rest of the request then, else with CANCEL.
-    fn finish(&mut self, index: usize, outcome: Outcome, complete: bool, now: Time) {
+    fn finish_call(&mut self, index: usize, outcome: Outcome, complete: bool, now: Time) {
         let call = self.calls.remove(index);
         if index < self.first_unsent {
             self.first_unsent -= 1;
@@ -418,7 +418,7 @@ impl Endpoint for Client {
 
     fn sent(&mut self, octets: usize, now: Time) {
         self.http2.sent(octets, now);
-        self.send(now);
+        self.send_requests(now);
     }
 
     fn poll_timeout(&self) -> Option<Time> {
@@ -437,7 +437,7 @@ impl Endpoint for Client {
         while !self.awaits_settings && index < self.calls.len() {
             match self.calls[index].deadline {
                 Some(deadline) if deadline <= now => {
-                    self.finish(index, Err(CallError::DeadlineExceeded), false, now);
+                    self.finish_call(index, Err(CallError::DeadlineExceeded), false, now);
                 }
                 _ => index += 1,
             }
@@ -446,6 +446,6 @@ impl Endpoint for Client {
 
     fn mem_used(&self) -> usize {
         let calls: usize = self.calls.iter().map(ClientCall::mem_used).sum();
-        self.http2.mem_used() + calls + spilled(&self.calls) + spilled(&self.events)
+        self.http2.mem_used() + calls + spilled_octets(&self.calls) + spilled_octets(&self.events)
     }
 }

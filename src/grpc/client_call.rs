@@ -53,7 +53,7 @@ pub(super) struct ClientCall {
     /// The time from the start of the call to its deadline, if it has one.
     timeout: Option<Duration>,
     /// The path, followed by the message with its prefix. Empty once all of it is sent and the
-    /// headers of the response are received; until then it may have to be sent again.
+    /// headers of the response are received; until then, a retry may have to send it again.
     request: Vec<u8>,
     /// The length of the path in `request`. The path is sent in the headers.
     path_len: usize,
@@ -124,22 +124,26 @@ impl ClientCall {
     }
 
     /// Sends as much of the request as possible now. On an error, the caller must end the call.
-    pub(super) fn send(&mut self, http2: &mut Connection, now: Time) -> Result<(), CallError> {
+    pub(super) fn send_request(
+        &mut self,
+        http2: &mut Connection,
+        now: Time,
+    ) -> Result<(), CallError> {
         if self.stream.is_none() {
-            self.open(http2, now)?;
+            self.open_stream(http2, now)?;
         }
         if let Some(stream) = self.stream {
             match http2.send_data(stream, &self.request[self.sent..], true, now) {
                 Taken::All => self.sent = self.request.len(),
                 Taken::Some(octets) => self.sent += octets,
             }
-            self.forget_request();
+            self.drop_request_if_done();
         }
         Ok(())
     }
 
     /// Opens a stream for the call, if that is possible now.
-    fn open(&mut self, http2: &mut Connection, now: Time) -> Result<(), CallError> {
+    fn open_stream(&mut self, http2: &mut Connection, now: Time) -> Result<(), CallError> {
         if !http2.may_open() && !http2.is_closing() {
             return Ok(());
         }
@@ -162,7 +166,7 @@ impl ClientCall {
     }
 
     /// Drops the request once all of it is sent, unless it may be needed for a retry.
-    fn forget_request(&mut self) {
+    fn drop_request_if_done(&mut self) {
         if self.has_headers && !self.has_unsent() {
             self.request = Vec::new();
             self.sent = 0;
@@ -188,7 +192,7 @@ impl ClientCall {
             return Some(Err(CallError::Protocol(ProtocolError::NoStatus)));
         }
         self.has_headers = true;
-        self.forget_request();
+        self.drop_request_if_done();
         None
     }
 
@@ -238,7 +242,7 @@ impl ClientCall {
         }
     }
 
-    /// Returns the octets of memory held, beyond the value itself.
+    /// Returns the number of octets of memory held, beyond the value itself.
     pub(super) fn mem_used(&self) -> usize {
         let reply = self.reply.as_ref().map_or(0, Vec::capacity);
         self.request.capacity() + self.assembler.mem_used() + reply

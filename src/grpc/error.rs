@@ -33,7 +33,7 @@ pub enum CallError {
     /// The memory budget has no room for what the connection holds.
     #[error("{OverBudget}")]
     OverBudget,
-    /// The connection has its maximum number of calls, or its stream numbers are exhausted.
+    /// The connection has its maximum number of calls, or its stream identifiers are exhausted.
     #[error("too many calls on one connection")]
     TooManyCalls,
     /// The headers of the call exceed the server's limit, or the limit of this client.
@@ -96,7 +96,7 @@ pub enum ProtocolError {
     #[error("it has a compressed message, but compression was not negotiated")]
     Compressed,
     /// A message begins with an unknown flag.
-    #[error("it has a message with an unknown flag flag={0}")]
+    #[error("it has a message with an unknown flag value={0}")]
     UnknownFlag(u8),
 }
 
@@ -105,7 +105,7 @@ pub enum ProtocolError {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TransparentRetry {
     /// No retry: the server may have processed the call or has refused it twice, the call was
-    /// cancelled, or it would fail again.
+    /// cancelled, its deadline has passed, or a retry at once would fail again.
     Never,
     /// One retry: the server reported that it has not processed the call.
     Once,
@@ -137,7 +137,8 @@ impl CallError {
         }
     }
 
-    /// Returns whether the connection was closed, or broke, before the call ended.
+    /// Returns whether the call failed with [`ConnectionError::Eof`]: the peer closed the
+    /// connection, or the connection broke.
     pub fn is_eof(&self) -> bool {
         let Self::Connection { error, .. } = self else {
             return false;
@@ -178,7 +179,7 @@ mod tests {
     use crate::http2::Malformed;
 
     #[test]
-    fn every_error_has_a_code_and_a_text_of_its_own() {
+    fn errors_have_a_code_and_a_text_of_their_own() {
         let eof = |written| CallError::Connection {
             error: ConnectionError::Eof {
                 inside_frame: false,

@@ -1,4 +1,4 @@
-//! The headers that gRPC sends before its messages, on either side.
+//! The headers of a gRPC request, as the client sends them, and the checks of received headers.
 
 use super::error::NotGrpc;
 use super::timeout::Timeout;

@@ -6,7 +6,7 @@
 //! Memory is allocated for what was received, not for the length that the prefix announces.
 
 use super::error::{CallError, ProtocolError};
-use crate::budget::grow;
+use crate::budget::grow_capacity;
 
 /// The length of the prefix in octets.
 const PREFIX: usize = 5;
@@ -94,7 +94,7 @@ impl Assembler {
         if let Expected::Message { octets, missing } = &mut self.expected {
             let piece = take(input, *missing);
             let size = octets.len() + piece.len();
-            grow(octets, size, octets.len().saturating_add(*missing));
+            grow_capacity(octets, size, octets.len().saturating_add(*missing));
             octets.extend_from_slice(piece);
             *missing -= piece.len();
             if *missing == 0 {
@@ -111,7 +111,7 @@ impl Assembler {
         !matches!(self.expected, Expected::Prefix { received: 0, .. })
     }
 
-    /// Returns the octets of memory held.
+    /// Returns the number of octets of memory held.
     pub(super) fn mem_used(&self) -> usize {
         match &self.expected {
             Expected::Prefix { .. } => 0,
@@ -127,7 +127,8 @@ fn take<'a>(input: &mut &'a [u8], octets: usize) -> &'a [u8] {
     piece
 }
 
-/// Parses a prefix; returns the length of the message.
+/// Parses a prefix; returns the length of the message, or an error if it exceeds `limit`, or if
+/// the flag is not that of an uncompressed message.
 fn parse_prefix(prefix: [u8; PREFIX], limit: usize) -> Result<usize, CallError> {
     let [flag, l1, l2, l3, l4] = prefix;
     match flag {

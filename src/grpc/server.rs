@@ -14,7 +14,8 @@
 //!
 //! A call has one request message. A unary call is answered with one message and a status
 //! ([`Server::reply`]), a server-streaming call with any number of messages. Calls of unknown
-//! methods, and requests that are not gRPC, are answered here and not reported.
+//! methods, and requests that are not gRPC, invalid, late or too large, are answered here and not
+//! reported.
 
 use std::collections::VecDeque;
 
@@ -81,27 +82,27 @@ impl Server {
     /// Returns the next event, or `None` until more is received or written, or time passes.
     pub fn poll_event(&mut self, now: Time) -> Option<Incoming> {
         while self.events.is_empty() && self.process_event(now) {}
-        self.write(now);
+        self.write_responses(now);
         self.events.pop_front()
     }
 
     /// Answers a call with one message and the status OK.
     pub fn reply(&mut self, call: StreamId, message: &[u8], now: Time) {
         if let Some(index) = self.position(call) {
-            self.calls[index].send(message);
+            self.calls[index].queue_message(message);
             self.calls[index].finish(Status::ok(), now);
-            self.write_call(index, now);
+            self.write_response(index, now);
         }
     }
 
     /// Sends a message of a streaming call; returns an error if too much is unsent.
     pub fn send(&mut self, call: StreamId, message: &[u8], now: Time) -> Result<(), Backpressure> {
         if let Some(index) = self.position(call) {
-            if self.calls[index].is_full() {
+            if self.calls[index].is_queue_full() {
                 return Err(Backpressure);
             }
-            self.calls[index].send(message);
-            self.write_call(index, now);
+            self.calls[index].queue_message(message);
+            self.write_response(index, now);
         }
         Ok(())
     }
@@ -110,7 +111,7 @@ impl Server {
     pub fn finish(&mut self, call: StreamId, status: Status, now: Time) {
         if let Some(index) = self.position(call) {
             self.calls[index].finish(status, now);
-            self.write_call(index, now);
+            self.write_response(index, now);
         }
     }
 
@@ -133,20 +134,21 @@ impl Server {
         match event {
             Event::Request { stream, end_stream } => {
                 let fields = self.http2.fields();
-                let call = ServerCall::begin(stream, fields, self.methods, self.max_request, now);
+                let call =
+                    ServerCall::from_headers(stream, fields, self.methods, self.max_request, now);
                 self.calls.push(call);
-                self.end_request(stream, end_stream, now);
+                self.report_if_complete(stream, end_stream, now);
             }
             Event::Data { stream, end_stream } => {
                 let content = self.http2.content();
                 let octets = content.len();
                 if let Some(call) = find_call(&mut self.calls, stream) {
-                    call.receive(content, now);
+                    call.receive_data(content, now);
                 }
                 self.http2.consume(stream, octets, now);
-                self.end_request(stream, end_stream, now);
+                self.report_if_complete(stream, end_stream, now);
             }
-            Event::Trailers { stream } => self.end_request(stream, true, now),
+            Event::Trailers { stream } => self.report_if_complete(stream, true, now),
             Event::Reset { stream, .. } | Event::Failed { stream, .. } => self.drop_call(stream),
             Event::Closed(error) => {
                 while let Some(call) = self.calls.first() {
@@ -162,7 +164,7 @@ impl Server {
 
     /// Queues the event for a call if `end_stream` completes its request. Also notes whether there
     /// is a response to write, because a call may be refused as soon as its headers are received.
-    fn end_request(&mut self, stream: StreamId, end_stream: bool, now: Time) {
+    fn report_if_complete(&mut self, stream: StreamId, end_stream: bool, now: Time) {
         let Some(call) = find_call(&mut self.calls, stream) else {
             return;
         };
@@ -187,13 +189,13 @@ impl Server {
     }
 
     /// Writes as much of the responses as the connection accepts.
-    fn write(&mut self, now: Time) {
+    fn write_responses(&mut self, now: Time) {
         if !std::mem::take(&mut self.has_unsent) {
             return;
         }
         let mut index = 0;
         while index < self.calls.len() {
-            if !self.write_call(index, now) {
+            if !self.write_response(index, now) {
                 index += 1;
             }
         }
@@ -201,9 +203,9 @@ impl Server {
 
     /// Writes as much of a response as the connection accepts. Drops the call once the response is
     /// complete, or if its headers are too large to be sent. Returns whether the call was dropped.
-    fn write_call(&mut self, index: usize, now: Time) -> bool {
+    fn write_response(&mut self, index: usize, now: Time) -> bool {
         let call = &mut self.calls[index];
-        let is_over = call.write(&mut self.http2, now);
+        let is_over = call.write_response(&mut self.http2, now);
         if !is_over {
             self.has_unsent |= call.has_unsent();
             return false;
@@ -241,7 +243,7 @@ impl Endpoint for Server {
 
     fn sent(&mut self, octets: usize, now: Time) {
         self.http2.sent(octets, now);
-        self.write(now);
+        self.write_responses(now);
     }
 
     fn poll_timeout(&self) -> Option<Time> {
@@ -263,7 +265,7 @@ impl Endpoint for Server {
                 }
             }
         }
-        self.write(now);
+        self.write_responses(now);
     }
 
     fn mem_used(&self) -> usize {

@@ -5,7 +5,7 @@
 //! AwaitingRequest -----------------------> Answering ----------> Ending -----------------> dropped
 //!        |                                     |                    ^     time is up: reset
 //!        | not gRPC, unknown method,           | time is up         |
-//!        | too large, time is up               v                    |
+//!        | invalid, too large, time is up      v                    |
 //!        +-------------------------------------+--------------------+
 //! ```
 
@@ -71,7 +71,7 @@ enum ResponseEnd {
 impl ServerCall {
     /// Creates a call from the headers of its request. A call that must be refused is `Ending` from
     /// the beginning.
-    pub(super) fn begin(
+    pub(super) fn from_headers(
         stream: StreamId,
         fields: &Fields,
         methods: &[&'static str],
@@ -134,7 +134,7 @@ impl ServerCall {
     }
 
     /// Processes a part of the request.
-    pub(super) fn receive(&mut self, mut data: &[u8], now: Time) {
+    pub(super) fn receive_data(&mut self, mut data: &[u8], now: Time) {
         let State::AwaitingRequest {
             assembler, message, ..
         } = &mut self.state
@@ -150,7 +150,7 @@ impl ServerCall {
                     return self.finish(second, now);
                 }
                 Ok(complete) => *message = complete,
-                Err(error) => return self.finish(refusal(&error), now),
+                Err(error) => return self.finish(refusal_status(&error), now),
             }
         }
     }
@@ -184,12 +184,12 @@ impl ServerCall {
     }
 
     /// Returns whether so much is unsent that further messages are refused.
-    pub(super) fn is_full(&self) -> bool {
+    pub(super) fn is_queue_full(&self) -> bool {
         self.answer.len() - self.sent >= config::MAX_UNSENT_MESSAGE_OCTETS
     }
 
     /// Queues a message of the response; drops the message if the response is finished.
-    pub(super) fn send(&mut self, message: &[u8]) {
+    pub(super) fn queue_message(&mut self, message: &[u8]) {
         if self.is_answering() {
             self.answer.drain(..self.sent);
             self.sent = 0;
@@ -211,8 +211,8 @@ impl ServerCall {
 
     /// Writes as much of the response as the connection accepts. Returns whether the call is over:
     /// all is written, or the stream was reset because the headers are too large.
-    pub(super) fn write(&mut self, http2: &mut Connection, now: Time) -> bool {
-        match self.try_write(http2, now) {
+    pub(super) fn write_response(&mut self, http2: &mut Connection, now: Time) -> bool {
+        match self.try_write_response(http2, now) {
             Ok(is_written) => is_written,
             Err(HeadersError::Later) => false,
             Err(HeadersError::TooLarge) => {
@@ -222,7 +222,11 @@ impl ServerCall {
         }
     }
 
-    fn try_write(&mut self, http2: &mut Connection, now: Time) -> Result<bool, HeadersError> {
+    fn try_write_response(
+        &mut self,
+        http2: &mut Connection,
+        now: Time,
+    ) -> Result<bool, HeadersError> {
         let stream = self.stream;
         if self.sent < self.answer.len() {
             if !self.has_begun {
@@ -251,7 +255,7 @@ impl ServerCall {
         Ok(true)
     }
 
-    /// Returns the octets of memory held, beyond the value itself.
+    /// Returns the number of octets of memory held, beyond the value itself.
     pub(super) fn mem_used(&self) -> usize {
         let request = match &self.state {
             State::AwaitingRequest {
@@ -279,7 +283,7 @@ fn send_trailers(
         }
         ResponseEnd::Status(status) => status,
     };
-    let (code, message) = (status.code.number(), status.encode_message());
+    let (code, message) = (status.code.encode(), status.encode_message());
     let details = status.encode_details();
     let fields = [
         HEAD[0],
@@ -328,7 +332,7 @@ fn check_request(
 }
 
 /// Returns the status for a request whose message cannot be accepted.
-fn refusal(error: &CallError) -> Status {
+fn refusal_status(error: &CallError) -> Status {
     match error {
         CallError::TooLarge { announced, limit } => {
             let words = format!("the message is too large octets={announced} limit={limit}");

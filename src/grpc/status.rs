@@ -72,7 +72,7 @@ impl Code {
     /// Parses the code in the trailers of a response, or in a Trailers-Only response; returns
     /// `None` without a `grpc-status`.
     pub(super) fn from_fields(fields: &Fields) -> Option<Self> {
-        let mut values = fields.all(b"grpc-status");
+        let mut values = fields.get_all(b"grpc-status");
         let first = values.next()?;
         // Two different values are contradictory.
         Some(if values.all(|other| other == first) {
@@ -110,7 +110,7 @@ impl Code {
     }
 
     /// Returns the number as encoded in `grpc-status`.
-    pub(super) fn number(self) -> String {
+    pub(super) fn encode(self) -> String {
         (self as u8).to_string()
     }
 
@@ -185,7 +185,7 @@ impl Status {
     pub fn from_fields(fields: &Fields) -> Option<Self> {
         let code = Code::from_fields(fields)?;
         let message = fields.get(b"grpc-message").map(decode_message);
-        let mut details = binary::values(fields, DETAILS.as_bytes());
+        let mut details = binary::decode_values(fields, DETAILS.as_bytes());
         Some(Self {
             code,
             message: message.unwrap_or_default(),

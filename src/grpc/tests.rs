@@ -58,7 +58,7 @@ impl Server {
         let mut outcomes = Vec::new();
         loop {
             octets = &octets[self.feed(octets)..];
-            outcomes.extend(self.outcomes());
+            outcomes.extend(self.poll_outcomes());
             if octets.is_empty() || self.client.recv_buf().is_empty() {
                 return outcomes;
             }
@@ -79,10 +79,10 @@ impl Server {
     fn wait(&mut self, millis: u64) -> Outcomes {
         self.now += std::time::Duration::from_millis(millis);
         self.client.handle_timeout(self.now);
-        self.outcomes()
+        self.poll_outcomes()
     }
 
-    fn outcomes(&mut self) -> Outcomes {
+    fn poll_outcomes(&mut self) -> Outcomes {
         let mut outcomes = Vec::new();
         while let Some(Event::Finished { call, result }) = self.client.poll_event(self.now) {
             outcomes.push((call, result));

@@ -63,7 +63,7 @@ pub(super) fn parse(value: &[u8]) -> Option<Duration> {
 /// The largest number of digits in a value.
 const DIGITS: usize = 8;
 
-/// The largest value with that many digits.
+/// The largest value with `DIGITS` digits.
 const LARGEST: u64 = 99_999_999;
 
 /// The decimal digits.

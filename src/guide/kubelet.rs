@@ -132,7 +132,7 @@
 //!   Test: `pm1_a_plugin_at_any_depth_is_validated_and_registered`.
 //! - **R19** Plugins are notified of refusals in three sentences, which stand in
 //!   [`Refusal::status_error`](crate::manager::Refusal::status_error) to the letter.
-//!   Test: `a_plugin_is_notified_of_a_refusal_in_kubelet_s_exact_words`.
+//!   Test: `a_refusal_is_worded_exactly_as_by_kubelet`.
 //! - **R20** A deregistration leaves the actual state first and asks the handler then, with what
 //!   was known at the registration. The plugin is not called.
 //!   Test: `pm4_pm9_pm17_neither_world_has_what_was_removed`.

@@ -161,7 +161,7 @@
 //! `by-name/TYPE/NAME.sock` in the run directory is a symbolic link, and names are escaped as
 //! [`operator`](super::operator) describes. The socket is `plugind.sock` in the run directory, with
 //! mode 0660. Further files may be added to the run directory.
-//! Tests: `names_that_are_safe_as_file_names_stand_for_themselves`,
+//! Tests: `safe_names_stand_for_themselves_and_others_are_encoded`,
 //! `a_link_leads_to_the_newest_plugin_of_a_name`,
 //! `the_default_socket_is_in_the_run_directory_and_is_removed`.
 //!

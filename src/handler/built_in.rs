@@ -81,7 +81,10 @@ pub(crate) fn change_handlers(
         }
         match target(kind, after) {
             Some(Target::Program(program, periods)) => {
-                table.add([kind], ExecHandler::new(program).asking_nodes(periods));
+                table.add(
+                    [kind],
+                    ExecHandler::new(program).with_node_info_periods(periods),
+                );
             }
             Some(Target::Csi(periods)) => {
                 let csi = CsiHandler::new(periods);
@@ -186,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn each_type_has_its_handler_also_in_a_dry_run() {
+    fn each_type_has_a_handler_that_names_what_a_dry_run_omits() {
         let types = [&DEFAULT_TYPES[..], &["Toaster"]].concat();
         let types: Vec<String> = types.into_iter().map(str::to_owned).collect();
         let (table, _) = built_in(&types, UnknownTypes::Reject);
@@ -203,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn a_type_keeps_its_handler() {
+    fn a_type_with_the_same_settings_keeps_its_handler() {
         use UnknownTypes::{Accept, Ignore, Reject};
         let steps = [
             config(&["CSIPlugin", "A", "A"], Reject, &[]),

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::octets::compare;
+use crate::octets::cmp_length_then_end;
 
 /// A `T` for each plugin, sorted by registration socket.
 #[derive(Debug)]
@@ -37,7 +37,8 @@ impl<T> BySocket<T> {
 
     fn position(&self, socket: &Arc<Path>) -> Result<usize, usize> {
         let key = socket.as_os_str().as_encoded_bytes();
-        let places = |(it, _): &(Arc<Path>, T)| compare(it.as_os_str().as_encoded_bytes(), key);
+        let places =
+            |(it, _): &(Arc<Path>, T)| cmp_length_then_end(it.as_os_str().as_encoded_bytes(), key);
         self.0.binary_search_by(places)
     }
 }

@@ -270,7 +270,7 @@ impl<'a> Context<'a> {
     /// ([`Config::memory_budget`](crate::config::Config::memory_budget)), for data whose size a
     /// plugin chooses. Less than a kibibyte need not be counted.
     pub fn reserve(&self) -> Reserved {
-        self.budget.cloned().unwrap_or_default().reserve()
+        self.budget.cloned().unwrap_or_default().empty_share()
     }
 
     /// Cancels an effect: it has no further events. A running program is killed.

@@ -10,10 +10,10 @@
 //! The verb is `add` for a plugin that is registered, `del` for one that is deregistered, and
 //! `re-add` for one that the program may know already: the plugin was registered before a restart
 //! of the daemon, is current again because the newer plugins of its name have ended, or is a CSI
-//! driver whose node information has changed ([`ExecHandler::asking_nodes`]). The environment
-//! contains the same values ([`environment`]), and standard input contains all that the plugin
-//! reported, as JSON. Status 0 accepts; any other end refuses, with the first line of standard
-//! error that is not blank as the reason, or else a description of the end.
+//! driver whose node information has changed ([`ExecHandler::with_node_info_periods`]). The
+//! environment contains the same values ([`environment`]), and standard input contains all that the
+//! plugin reported, as JSON. Status 0 accepts; any other end refuses, with the first line of
+//! standard error that is not blank as the reason, or else a description of the end.
 //!
 //! The values passed to a program have a grammar (`exec/grammar.rs`): a plugin with other values is
 //! refused. A plugin that an older version of this crate registered and saved may have such values:
@@ -127,7 +127,7 @@ impl ExecHandler {
     /// run the program with `re-add` when the reply changes. Each period is that of the named
     /// driver; `*` names all others.
     #[must_use]
-    pub fn asking_nodes(self, periods: &[(String, Duration)]) -> Self {
+    pub fn with_node_info_periods(self, periods: &[(String, Duration)]) -> Self {
         let nodes = Nodes::new(csi::node::Periods::new(periods));
         Self { nodes, ..self }
     }
@@ -139,13 +139,13 @@ impl ExecHandler {
         context: &mut Context<'_>,
     ) -> Answer {
         let ticket = context.ticket();
-        self.submit(verb, plugin.clone(), ticket, context);
+        self.submit_job(verb, plugin.clone(), ticket, context);
         Answer::Pending
     }
 
     /// Runs the program once the earlier jobs of the plugin's name have ended. If the first of
     /// these pauses, retries it at once.
-    fn submit(
+    fn submit_job(
         &mut self,
         verb: Verb,
         plugin: Arc<Plugin>,
@@ -170,11 +170,11 @@ impl ExecHandler {
         self.queues[queue].jobs.push_back(job);
         if let Phase::Pausing(timer) = self.queues[queue].phase {
             context.cancel(timer);
-            self.run_first(queue, context);
+            self.run_first_job(queue, context);
         }
     }
 
-    fn run_first(&mut self, queue: usize, context: &mut Context<'_>) {
+    fn run_first_job(&mut self, queue: usize, context: &mut Context<'_>) {
         self.queues[queue].phase = self.spawn(&self.queues[queue].jobs[0], context);
     }
 
@@ -191,7 +191,7 @@ impl ExecHandler {
         if self.queues[queue].jobs.is_empty() {
             self.queues.swap_remove(queue);
         } else {
-            self.run_first(queue, context);
+            self.run_first_job(queue, context);
         }
         job
     }
@@ -244,7 +244,12 @@ impl ExecHandler {
         queues.map(|queue| queue.jobs.len()).sum()
     }
 
-    fn handle_end(&mut self, job: Job, outcome: &ProgramOutcome, context: &mut Context<'_>) {
+    fn handle_program_end(
+        &mut self,
+        job: Job,
+        outcome: &ProgramOutcome,
+        context: &mut Context<'_>,
+    ) {
         let Job {
             verb,
             plugin,
@@ -281,7 +286,7 @@ impl ExecHandler {
             ProgramEnd::Killed(_) | ProgramEnd::TimedOut | ProgramEnd::NotInTime
         );
         if was_killed && verb != Verb::Del && ticket.is_some() {
-            self.submit(Verb::Del, plugin, None, context);
+            self.submit_job(Verb::Del, plugin, None, context);
         }
         if let Some(ticket) = ticket {
             context.answer(ticket, result);
@@ -319,7 +324,7 @@ impl ExecHandler {
                 (&*plugin.endpoint).into(),
             ],
             environment: environment(*verb, plugin),
-            input: encode_registration(*verb, plugin, self.nodes.find(plugin)),
+            input: encode_registration(*verb, plugin, self.nodes.find_facts(plugin)),
             timeout: self.timeout,
         }
     }
@@ -327,7 +332,7 @@ impl ExecHandler {
 
 impl PluginHandler for ExecHandler {
     fn validate(&mut self, plugin: &Arc<Plugin>, _: &mut Context<'_>) -> Answer {
-        Answer::Done(grammar::check(plugin))
+        Answer::Done(grammar::check_values(plugin))
     }
 
     fn register(&mut self, plugin: &Arc<Plugin>, context: &mut Context<'_>) -> Answer {
@@ -349,7 +354,7 @@ impl PluginHandler for ExecHandler {
 
     fn deregister(&mut self, plugin: &Arc<Plugin>, context: &mut Context<'_>) -> Answer {
         self.nodes.remove(plugin);
-        match grammar::check(plugin) {
+        match grammar::check_values(plugin) {
             Ok(()) => self.ask_program(Verb::Del, plugin, context),
             refused => Answer::Done(refused),
         }
@@ -357,8 +362,8 @@ impl PluginHandler for ExecHandler {
 
     fn promoted(&mut self, plugin: &Arc<Plugin>, context: &mut Context<'_>) {
         self.nodes.promote(plugin);
-        match grammar::check(plugin) {
-            Ok(()) => self.submit(Verb::ReAdd, plugin.clone(), None, context),
+        match grammar::check_values(plugin) {
+            Ok(()) => self.submit_job(Verb::ReAdd, plugin.clone(), None, context),
             Err(reason) => {
                 let program = escape::path(&self.program);
                 let reason = escape::text(reason.as_str());
@@ -373,7 +378,7 @@ impl PluginHandler for ExecHandler {
             // Programs and their pauses are detached from plugins, so this is an event of a call of
             // NodeGetInfo or of the timer for the next call.
             if self.nodes.handle_event(event, plugin, context) {
-                self.submit(Verb::ReAdd, plugin.clone(), None, context);
+                self.submit_job(Verb::ReAdd, plugin.clone(), None, context);
             }
             return;
         }
@@ -391,10 +396,10 @@ impl PluginHandler for ExecHandler {
             }
             Event::ProgramEnded { outcome, .. } => {
                 if let Some(job) = self.finish_first_job(queue, context) {
-                    self.handle_end(job, &outcome, context);
+                    self.handle_program_end(job, &outcome, context);
                 }
             }
-            _ => self.run_first(queue, context),
+            _ => self.run_first_job(queue, context),
         }
     }
 
@@ -420,8 +425,8 @@ impl PluginHandler for ExecHandler {
     }
 
     fn resume_deregistration(&mut self, plugin: &Arc<Plugin>, context: &mut Context<'_>) -> bool {
-        match grammar::check(plugin) {
-            Ok(()) => self.submit(Verb::Del, plugin.clone(), None, context),
+        match grammar::check_values(plugin) {
+            Ok(()) => self.submit_job(Verb::Del, plugin.clone(), None, context),
             Err(reason) => {
                 let reason = escape::text(reason.as_str());
                 let message = format!(
@@ -516,7 +521,7 @@ fn encode_registration(verb: Verb, plugin: &Plugin, node: Option<csi::NodeFacts>
         node,
     };
     let mut line = Vec::new();
-    escape::json(&registration, &mut line);
+    escape::append_json(&registration, &mut line);
     line.push(b'\n');
     line
 }

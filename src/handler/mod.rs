@@ -6,9 +6,9 @@
 //! plugin name: only if an answer takes longer than
 //! [`STALLED_AFTER`](crate::config::STALLED_AFTER), questions about another socket of that name may
 //! overlap with the open one. The handler answers at once ([`Answer::Done`]) or later
-//! ([`Answer::Pending`]), and may request effects through its [`Context`]: a call, a stream or a
-//! connection to the plugin's endpoint, a program, a timer. Their results are passed to the handler
-//! as [`Event`]s. A handler never blocks, and never accesses the system itself.
+//! ([`Answer::Pending`]), and may request effects through its [`Context`], for example a call, a
+//! stream or a connection to the plugin's endpoint, a program or a timer. Their results are passed
+//! to the handler as [`Event`]s. A handler never blocks, and never accesses the system itself.
 //!
 //! ```text
 //!               validate, register, deregister (Ticket)

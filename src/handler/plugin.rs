@@ -10,10 +10,11 @@ use std::sync::Arc;
 use super::Reason;
 use crate::config::{MAX_ENDPOINT, MAX_PLUGIN_NAME, MAX_VERSION, MAX_VERSIONS};
 use crate::escape;
-use crate::octets::compare;
+use crate::octets::cmp_length_then_end;
 use crate::proto::pluginregistration::PluginInfo;
 
-/// A plugin: the contents of its `GetInfo` reply, and its registration socket.
+/// A plugin: the contents of its `GetInfo` reply, and its registration socket; or those of its
+/// `Register` request to `kubelet.sock`, with its endpoint as its socket.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plugin {
     /// The type, which selects the handler: `CSIPlugin`, `DevicePlugin`, `DRAPlugin` or another.
@@ -31,16 +32,16 @@ pub struct Plugin {
 impl Plugin {
     /// Returns the plugin that described itself as `info` on `socket`, if that is valid.
     pub fn from_info(info: PluginInfo, socket: Arc<Path>) -> Result<Self, Reason> {
-        let plugin = Self::unchecked(info, socket);
+        let plugin = Self::from_info_unchecked(info, socket);
         plugin.check_type()?;
-        plugin.check()?;
+        plugin.check_all_but_type()?;
         Ok(plugin)
     }
 
     /// Returns the plugin that described itself as `info` on `socket`, without checking it. An
     /// empty endpoint stands for `socket`. The manager checks the plugin after it has looked up the
     /// handler, in the same order as kubelet.
-    pub(crate) fn unchecked(mut info: PluginInfo, socket: Arc<Path>) -> Self {
+    pub(crate) fn from_info_unchecked(mut info: PluginInfo, socket: Arc<Path>) -> Self {
         let endpoint = if info.endpoint.is_empty() || *info.endpoint == *socket.as_os_str() {
             socket.clone()
         } else {
@@ -68,7 +69,7 @@ impl Plugin {
     /// Checks everything but the type, by rules that hold for plugins of all types: the lengths of
     /// the texts and the number of versions, because these are kept, and the characters of the name
     /// and of the endpoint.
-    pub(crate) fn check(&self) -> Result<(), Reason> {
+    pub(crate) fn check_all_but_type(&self) -> Result<(), Reason> {
         let (name, endpoint) = (&self.name, self.endpoint.as_os_str().as_bytes());
         let is_own_socket = Arc::ptr_eq(&self.endpoint, &self.socket);
         Err(Reason::new(if name.len() > MAX_PLUGIN_NAME {
@@ -101,7 +102,7 @@ impl Plugin {
             name: name.into(),
             ..PluginInfo::default()
         };
-        Self::unchecked(info, Path::new("").into())
+        Self::from_info_unchecked(info, Path::new("").into())
     }
 
     /// Returns the key by which plugins are compared: the name first, because names differ more
@@ -142,15 +143,15 @@ fn normalized(path: &OsStr) -> Vec<Component<'_>> {
     components
 }
 
-/// The name and the type of a plugin as a key, ordered by [`compare`].
+/// The name and the type of a plugin as a key, ordered by [`cmp_length_then_end`].
 #[derive(Debug)]
 pub(crate) struct NameKey(pub(crate) Arc<Plugin>);
 
 impl Ord for NameKey {
     fn cmp(&self, other: &Self) -> Ordering {
         let (a, b) = (&*self.0, &*other.0);
-        compare(a.name.as_bytes(), b.name.as_bytes())
-            .then_with(|| compare(a.kind.as_bytes(), b.kind.as_bytes()))
+        cmp_length_then_end(a.name.as_bytes(), b.name.as_bytes())
+            .then_with(|| cmp_length_then_end(a.kind.as_bytes(), b.kind.as_bytes()))
     }
 }
 

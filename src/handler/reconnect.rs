@@ -92,7 +92,7 @@ impl Reconnect {
             self.pause = BACKOFF.first;
         }
         self.state = State::Pausing(context.set_timer(self.pause));
-        self.pause = BACKOFF.after(Some(self.pause));
+        self.pause = BACKOFF.next_pause(Some(self.pause));
     }
 
     /// Opens the stream or connection again when the pause is over.

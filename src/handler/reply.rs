@@ -16,7 +16,7 @@ pub(super) fn decode<M: Message + Default>(
 ) -> Result<M, Reason> {
     let reply = result.map_err(|error| Reason::new(wording::rpc_error(&error, endpoint)))?;
     if reply.len() > limit {
-        let words = wording::too_large(reply.len() as u64, limit);
+        let words = wording::too_large_text(reply.len() as u64, limit);
         return Err(Reason::new(wording::status(
             Code::ResourceExhausted,
             &words,

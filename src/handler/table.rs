@@ -111,7 +111,7 @@ impl HandlerTable {
     }
 
     /// Returns the handlers to which neither a type nor the unknown types are assigned.
-    pub(crate) fn unassigned(&self) -> impl Iterator<Item = HandlerId> {
+    pub(crate) fn unassigned_handlers(&self) -> impl Iterator<Item = HandlerId> {
         let ids = self.handlers.iter().zip(0..);
         let ids = ids.filter_map(|(handler, id)| handler.is_some().then_some(HandlerId(id)));
         ids.filter(|id| {

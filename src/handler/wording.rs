@@ -73,14 +73,14 @@ fn description(error: &CallError) -> String {
     match error {
         CallError::Status(status) => status.message.clone(),
         CallError::DeadlineExceeded => EXPIRED.to_owned(),
-        CallError::TooLarge { announced, limit } => too_large(u64::from(*announced), *limit),
+        CallError::TooLarge { announced, limit } => too_large_text(u64::from(*announced), *limit),
         error if error.is_eof() => "error reading from server: EOF".to_owned(),
         other => other.to_string(),
     }
 }
 
 /// Returns grpc-go's words for a message of this length.
-pub(super) fn too_large(octets: u64, limit: usize) -> String {
+pub(super) fn too_large_text(octets: u64, limit: usize) -> String {
     format!("grpc: received message larger than max ({octets} vs. {limit})")
 }
 

@@ -17,8 +17,8 @@ pub struct Decoder {
 }
 
 impl Decoder {
-    /// Returns a decoder that allows a dynamic table of `max_table_size`, as advertised in the
-    /// SETTINGS of this end.
+    /// Returns a decoder that allows a dynamic table of `max_table_size` octets, as advertised in
+    /// the SETTINGS of this end.
     pub const fn new(max_table_size: usize) -> Self {
         Self {
             table: Table::new(max_table_size),

@@ -54,7 +54,7 @@ impl Encoded {
             self.push_string(name);
         }
         self.push_string(value);
-        self.list_size += table::size(name, value);
+        self.list_size += table::field_size(name, value);
     }
 
     const fn push_string(&mut self, octets: &[u8]) {

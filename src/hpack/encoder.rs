@@ -42,7 +42,7 @@ impl<'a> Encoder<'a> {
             self.push_string(name);
         }
         self.push_string(value);
-        self.list_size += table::size(name, value);
+        self.list_size += table::field_size(name, value);
         self
     }
 

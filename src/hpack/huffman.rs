@@ -54,14 +54,14 @@ impl<'a> Bits<'a> {
         }
         let (bits, symbol) = SHORT[(self.window() >> (u32::BITS - SHORT_CODE)) as usize];
         if bits == 0 {
-            return self.next_long();
+            return self.next_long_symbol();
         }
-        self.take(bits.into())?;
+        self.remove_bits(bits.into())?;
         Some(Ok(symbol))
     }
 
     /// Removes and returns the next symbol, whose code is longer than `SHORT_CODE`.
-    fn next_long(&mut self) -> Option<Result<u8, Error>> {
+    fn next_long_symbol(&mut self) -> Option<Result<u8, Error>> {
         if self.count <= SHORT_CODE {
             return None; // The rest is padding: it contains no whole code.
         }
@@ -69,15 +69,15 @@ impl<'a> Bits<'a> {
         // The last code of the greatest length is all ones, so at least one last code is not below
         // the window.
         let length = LENGTHS.iter().find(|length| window <= length.last)?;
-        self.take(length.bits)?;
+        self.remove_bits(length.bits)?;
         // RFC 7541 §5.2: "A Huffman-encoded string literal containing the EOS symbol MUST be
         // treated as a decoding error."
         let symbol = SYMBOLS.get(length.index_of(window)).copied();
         Some(symbol.ok_or(Error::HuffmanEos))
     }
 
-    /// Removes the next bits; returns `None` if fewer are left.
-    fn take(&mut self, bits: u32) -> Option<()> {
+    /// Removes the next `bits` bits; returns `None` if fewer are left.
+    fn remove_bits(&mut self, bits: u32) -> Option<()> {
         self.count = self.count.checked_sub(bits)?;
         self.buffer = !(!self.buffer << bits);
         Some(())
@@ -182,7 +182,7 @@ const fn build_lengths() -> [Length; DISTINCT_LENGTHS] {
     let mut bits = 0;
     while bits < LONGEST_CODE {
         bits += 1;
-        let codes = codes_of_length(bits);
+        let codes = count_codes_of_length(bits);
         if codes == 0 {
             continue;
         }
@@ -220,7 +220,7 @@ const fn build_short() -> [(u8, u8); 1 << SHORT_CODE] {
     short
 }
 
-const fn codes_of_length(bits: u32) -> u32 {
+const fn count_codes_of_length(bits: u32) -> u32 {
     let mut codes = 0;
     let mut symbol = 0;
     while symbol < CODE_LENGTHS.len() {

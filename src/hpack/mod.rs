@@ -73,13 +73,13 @@ pub use encoder::Encoder;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     /// The block ends inside a field, or a string length exceeds the rest of the block.
-    #[error("header block ends inside a field")]
+    #[error("field is truncated")]
     Truncated,
     /// An integer is encoded in more octets than are accepted.
-    #[error("integer in a header block is too long")]
+    #[error("integer is too long")]
     IntegerTooLong,
     /// An index is zero, or beyond the end of the static and the dynamic table.
-    #[error("header block refers to a table index that does not exist")]
+    #[error("reference to a table index that does not exist")]
     Index,
     /// A Huffman-coded string contains the end-of-string symbol.
     #[error("Huffman-coded string contains the end-of-string symbol")]
@@ -88,7 +88,7 @@ pub enum Error {
     #[error("Huffman-coded string has invalid padding")]
     HuffmanPadding,
     /// A dynamic table size update follows the first field of the block.
-    #[error("dynamic table size update after the first field of a header block")]
+    #[error("dynamic table size update after the first field")]
     LateSizeUpdate,
     /// A dynamic table size update exceeds the size that the decoder allows.
     #[error("dynamic table size update above the allowed size")]

@@ -20,14 +20,14 @@ fn check_steps(max_table_size: usize, steps: &[Step<'_>]) {
     for (number, step) in steps.iter().enumerate() {
         let mut fields = Vec::new();
         decoder
-            .decode(&octets(step.block), &mut |name, value| {
+            .decode(&parse_hex(step.block), &mut |name, value| {
                 fields.push((text(name), text(value)));
             })
             .unwrap_or_else(|error| panic!("step {number}: {error}"));
         assert_eq!(fields, owned(step.fields), "fields of step {number}");
         let table = decoder.table();
         let entries: Vec<_> = table
-            .dynamic()
+            .dynamic_entries()
             .map(|(name, value)| (text(name), text(value)))
             .collect();
         assert_eq!(entries, owned(step.table), "table after step {number}");
@@ -35,7 +35,7 @@ fn check_steps(max_table_size: usize, steps: &[Step<'_>]) {
     }
 }
 
-fn octets(hex: &str) -> Vec<u8> {
+fn parse_hex(hex: &str) -> Vec<u8> {
     let digits: Vec<u32> = hex.chars().filter_map(|c| c.to_digit(16)).collect();
     digits
         .chunks(2)
@@ -82,7 +82,7 @@ fn c_2_2_literal_header_field_without_indexing() {
     Encoder::begin(&mut out).field(":path", "/sample/path");
     assert_eq!(
         out,
-        [octets("20"), octets(block)].concat(),
+        [parse_hex("20"), parse_hex(block)].concat(),
         "we encode it the same way"
     );
 }

@@ -132,7 +132,7 @@ impl Table {
         self.octets.capacity() + self.entries.capacity() * size_of::<Place>()
     }
 
-    /// Returns the place of the entry with this index in the dynamic table, counted from 0.
+    /// Returns the place of the entry with this index in the dynamic table; 0 is the newest entry.
     fn place(&self, index: usize) -> Option<Place> {
         let from_oldest = self.entries.len().checked_sub(index + 1)?;
         self.entries.get(from_oldest).copied()
@@ -167,7 +167,7 @@ impl Table {
 
     /// Returns the entries of the dynamic table, newest first.
     #[cfg(test)]
-    pub(super) fn dynamic(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
+    pub(super) fn dynamic_entries(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
         self.entries.iter().rev().map(|place| self.at(*place))
     }
 
@@ -200,7 +200,7 @@ impl Place {
 }
 
 /// Returns the size of a field as the tables count it.
-pub(super) const fn size(name: &[u8], value: &[u8]) -> usize {
+pub(super) const fn field_size(name: &[u8], value: &[u8]) -> usize {
     name.len() + value.len() + ENTRY_OVERHEAD
 }
 
@@ -337,7 +337,7 @@ mod tests {
 
     fn names(table: &Table) -> String {
         table
-            .dynamic()
+            .dynamic_entries()
             .map(|(name, _)| char::from(name[0]))
             .collect()
     }
@@ -441,7 +441,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_in_a_block_grows_with_the_table() {
+    fn memory_stays_bounded_within_one_block() {
         let mut table = Table::new(4096);
         for _ in 0..1000 {
             let octets = table.literal_buf();

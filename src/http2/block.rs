@@ -6,7 +6,7 @@
 
 use super::StreamId;
 use super::error::{Excess, Violation};
-use crate::budget::grow;
+use crate::budget::grow_capacity;
 use crate::config;
 use crate::time::Time;
 
@@ -26,7 +26,7 @@ pub(super) struct Block {
 
 impl Block {
     /// Begins a block with its first fragment.
-    pub(super) fn begin(stream: StreamId, end_stream: bool, fragment: &[u8], now: Time) -> Self {
+    pub(super) fn new(stream: StreamId, end_stream: bool, fragment: &[u8], now: Time) -> Self {
         Self {
             stream,
             end_stream,
@@ -56,7 +56,7 @@ impl Block {
         if size > config::MAX_HEADER_BLOCK {
             return Err(Violation::Excess(Excess::HeaderBlock));
         }
-        grow(&mut self.octets, size, config::MAX_HEADER_BLOCK);
+        grow_capacity(&mut self.octets, size, config::MAX_HEADER_BLOCK);
         self.octets.extend_from_slice(fragment);
         Ok(())
     }
@@ -69,7 +69,7 @@ mod tests {
     const STREAM: StreamId = StreamId::FIRST;
 
     fn block() -> Block {
-        Block::begin(STREAM, true, b"ab", Time::ZERO)
+        Block::new(STREAM, true, b"ab", Time::ZERO)
     }
 
     #[test]

@@ -27,8 +27,8 @@ impl Deframer {
     /// Returns the room to read into, and grows the buffer if it is full. A full buffer does not
     /// grow, and the room is empty, if the next frame is complete or too large, or if the buffer
     /// has its largest size.
-    pub(super) fn room(&mut self) -> &mut [u8] {
-        self.move_to_front();
+    pub(super) fn recv_buf(&mut self) -> &mut [u8] {
+        self.compact();
         if self.end == self.octets.len() && self.peek_head() == Ok(None) {
             let size = (self.octets.len() * 2).clamp(INITIAL, LARGEST);
             self.octets.reserve_exact(size - self.octets.len());
@@ -38,7 +38,7 @@ impl Deframer {
     }
 
     /// Counts octets that were read into the room.
-    pub(super) fn advance(&mut self, octets: usize) {
+    pub(super) fn received(&mut self, octets: usize) {
         self.end = self.end.saturating_add(octets).min(self.octets.len());
     }
 
@@ -69,7 +69,7 @@ impl Deframer {
 
     /// Returns the octets that were received and not yet taken.
     #[inline]
-    pub(super) fn waiting(&self) -> &[u8] {
+    pub(super) fn untaken_octets(&self) -> &[u8] {
         &self.octets[self.next..self.end]
     }
 
@@ -80,7 +80,7 @@ impl Deframer {
 
     /// Moves the octets in use to the front of the buffer, unless they are there already: a frame
     /// that arrives octet by octet is not moved for each octet.
-    fn move_to_front(&mut self) {
+    fn compact(&mut self) {
         if self.start > 0 {
             #[cfg(test)]
             work::count(self.end - self.start);
@@ -96,7 +96,7 @@ impl Deframer {
     /// RFC 9113 §4.2: "An endpoint MUST send an error code of FRAME_SIZE_ERROR if a frame exceeds
     /// the size defined in SETTINGS_MAX_FRAME_SIZE": the head is enough to return this error.
     fn peek_head(&self) -> Result<Option<Head>, Violation> {
-        let waiting = self.waiting();
+        let waiting = self.untaken_octets();
         let Some(head) = waiting.first_chunk() else {
             return Ok(None);
         };
@@ -130,10 +130,10 @@ mod tests {
 
     /// Copies as much of `octets` into the room as fits, and returns how much that is.
     fn feed(deframer: &mut Deframer, octets: &[u8]) -> usize {
-        let room = deframer.room();
+        let room = deframer.recv_buf();
         let n = room.len().min(octets.len());
         room[..n].copy_from_slice(&octets[..n]);
-        deframer.advance(n);
+        deframer.received(n);
         n
     }
 
@@ -187,7 +187,7 @@ mod tests {
             came += feed(&mut deframer, &octets[came..=came]);
             assert!(deframer.mem_used() <= (2 * came).max(INITIAL));
         }
-        assert!(deframer.room().is_empty());
+        assert!(deframer.recv_buf().is_empty());
         assert_eq!(deframer.mem_used(), LARGEST);
     }
 
@@ -196,10 +196,10 @@ mod tests {
         let mut deframer = Deframer::default();
         let many = frame(91).repeat(20);
         assert_eq!(feed(&mut deframer, &many), INITIAL);
-        assert!(deframer.room().is_empty());
+        assert!(deframer.recv_buf().is_empty());
         for _ in 0..2 {
             assert!(deframer.next().expect("fine").is_some());
         }
-        assert_eq!(deframer.room().len(), 100);
+        assert_eq!(deframer.recv_buf().len(), 100);
     }
 }

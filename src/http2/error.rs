@@ -64,7 +64,7 @@ impl fmt::Display for ErrorCode {
         let name = usize::try_from(self.0).ok().and_then(|n| CODE_NAMES.get(n));
         match name {
             Some(name) => f.write_str(name),
-            None => write!(f, "unknown code {:#x}", self.0),
+            None => write!(f, "{:#x}", self.0),
         }
     }
 }
@@ -178,7 +178,7 @@ pub enum Violation {
     Window(WindowError),
     /// A GOAWAY with a last stream that this end cannot have opened, or above that of an earlier
     /// GOAWAY.
-    #[error("GOAWAY with an invalid last stream last_stream={0}")]
+    #[error("GOAWAY with an invalid last stream id={0}")]
     GoAwayStream(u32),
     /// More of something than the limits allow.
     #[error("{0}")]
@@ -383,7 +383,7 @@ impl fmt::Display for GoAwayReceived {
 mod tests {
     use super::*;
 
-    /// Returns one connection error of each kind.
+    /// Returns connection errors of every kind.
     fn connection_errors() -> Vec<ConnectionError> {
         let gone = |code, debug: &[u8]| {
             ConnectionError::GoAwayReceived(GoAwayReceived {

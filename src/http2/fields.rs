@@ -8,7 +8,7 @@
 use smallvec::SmallVec;
 
 use super::error::{Malformed, StreamError};
-use crate::budget::{grow, spilled};
+use crate::budget::{grow_capacity, spilled_octets};
 use crate::config;
 
 /// The fields of one header block, in order.
@@ -30,7 +30,7 @@ impl Fields {
     }
 
     /// Returns the values of all fields with this name.
-    pub fn all<'a>(&'a self, name: &'a [u8]) -> impl Iterator<Item = &'a [u8]> {
+    pub fn get_all<'a>(&'a self, name: &'a [u8]) -> impl Iterator<Item = &'a [u8]> {
         let matching = self.iter().filter(move |(other, _)| *other == name);
         matching.map(|(_, value)| value)
     }
@@ -45,7 +45,7 @@ impl Fields {
 
     /// Removes all fields, and reserves memory for what a block of `block` octets is likely to
     /// decode to.
-    pub(super) fn reset(&mut self, block: usize) {
+    pub(super) fn clear_for_block(&mut self, block: usize) {
         self.octets.clear();
         self.ends.clear();
         let likely = (2 * block).clamp(LIKELY_OCTETS, config::MAX_HEADER_LIST);
@@ -54,7 +54,7 @@ impl Fields {
 
     /// Drops the fields if names and values take more than [`KEPT_OCTETS`] of memory; called only
     /// when the last event with fields was processed.
-    pub(super) fn shrink(&mut self) {
+    pub(super) fn drop_if_large(&mut self) {
         if self.octets.capacity() > KEPT_OCTETS {
             *self = Self::default();
         }
@@ -63,7 +63,7 @@ impl Fields {
     /// Appends a field.
     fn push(&mut self, name: &[u8], value: &[u8]) {
         let size = self.octets.len() + name.len() + value.len();
-        grow(&mut self.octets, size, config::MAX_HEADER_LIST);
+        grow_capacity(&mut self.octets, size, config::MAX_HEADER_LIST);
         self.octets.extend_from_slice(name);
         let middle = self.octets.len();
         self.octets.extend_from_slice(value);
@@ -72,7 +72,7 @@ impl Fields {
 
     /// Returns the number of octets of memory held.
     pub(super) fn mem_used(&self) -> usize {
-        self.octets.capacity() + spilled(&self.ends)
+        self.octets.capacity() + spilled_octets(&self.ends)
     }
 }
 
@@ -99,7 +99,7 @@ pub(super) struct Section {
 
 impl Section {
     /// Counts the next field, and checks and keeps it while the list is within the limits.
-    pub(super) fn check_field(&mut self, name: &[u8], value: &[u8], fields: &mut Fields) {
+    pub(super) fn add_field(&mut self, name: &[u8], value: &[u8], fields: &mut Fields) {
         // RFC 9113 §6.5.2: "The value is based on the uncompressed size of field lines, including
         // the length of the name and value in units of octets plus an overhead of 32 octets for
         // each field line."
@@ -109,9 +109,9 @@ impl Section {
             return;
         }
         let checked = if name.first() == Some(&b':') {
-            self.check_pseudo_header(name, value)
+            self.add_pseudo_header(name, value)
         } else {
-            self.check_regular_field(name, value)
+            self.add_regular_field(name, value)
         };
         if self.malformed.is_none() {
             self.malformed = checked.err();
@@ -137,14 +137,14 @@ impl Section {
     }
 
     /// Checks the rules for all header blocks.
-    fn check(&self) -> Result<(), StreamError> {
+    fn check_common_rules(&self) -> Result<(), StreamError> {
         self.check_size()?;
         self.malformed.map_or(Ok(()), |error| Err(error.into()))
     }
 
     /// Checks the rules for the headers of a response; returns its status.
     pub(super) fn check_response(&self) -> Result<u16, StreamError> {
-        self.check()?;
+        self.check_common_rules()?;
         // RFC 9113 §8.3: "Pseudo-header fields defined for requests MUST NOT appear in responses".
         if self.pseudo & !STATUS != 0 {
             return Err(Malformed::PseudoHeader.into());
@@ -160,7 +160,7 @@ impl Section {
     /// ":method", ":scheme", and ":path" pseudo-header fields, unless they are CONNECT requests".
     /// For those, §8.5: "The ":scheme" and ":path" pseudo-header fields MUST be omitted."
     pub(super) fn check_request(&self) -> Result<(), StreamError> {
-        self.check()?;
+        self.check_common_rules()?;
         let required = if self.is_connect {
             METHOD | AUTHORITY
         } else {
@@ -179,7 +179,7 @@ impl Section {
     ///
     /// RFC 9113 §8.1: "Trailers MUST NOT include pseudo-header fields."
     pub(super) fn check_trailers(&self) -> Result<(), StreamError> {
-        self.check()?;
+        self.check_common_rules()?;
         if self.pseudo != 0 {
             return Err(Malformed::PseudoHeader.into());
         }
@@ -192,7 +192,7 @@ impl Section {
     /// invalid pseudo-header fields as malformed. All pseudo-header fields MUST appear in a field
     /// block before all regular field lines. [...] The same pseudo-header field name MUST NOT
     /// appear more than once in a field block."
-    fn check_pseudo_header(&mut self, name: &[u8], value: &[u8]) -> Result<(), Malformed> {
+    fn add_pseudo_header(&mut self, name: &[u8], value: &[u8]) -> Result<(), Malformed> {
         let known = PSEUDO_HEADERS.iter().find(|(known, _)| *known == name);
         let &(_, bit) = known.ok_or(Malformed::PseudoHeader)?;
         if self.regular || self.pseudo & bit != 0 {
@@ -217,7 +217,7 @@ impl Section {
     }
 
     /// Checks a regular field.
-    fn check_regular_field(&mut self, name: &[u8], value: &[u8]) -> Result<(), Malformed> {
+    fn add_regular_field(&mut self, name: &[u8], value: &[u8]) -> Result<(), Malformed> {
         self.regular = true;
         if name.is_empty() || !name.iter().all(|&octet| IN_NAMES[usize::from(octet)]) {
             return Err(Malformed::FieldName);
@@ -317,18 +317,21 @@ mod tests {
     fn section(block: &[Field<'_>]) -> (Section, Fields) {
         let (mut section, mut fields) = (Section::default(), Fields::default());
         for (name, value) in block {
-            section.check_field(name.as_bytes(), value, &mut fields);
+            section.add_field(name.as_bytes(), value, &mut fields);
         }
         (section, fields)
     }
 
-    fn response(block: &[Field<'_>]) -> Result<u16, StreamError> {
+    fn response_status(block: &[Field<'_>]) -> Result<u16, StreamError> {
         section(block).0.check_response()
     }
 
     #[test]
     fn a_response_has_exactly_one_status_of_three_digits_in_front() {
-        assert_eq!(response(&[(":status", b"200"), ("a", b"b")]), Ok(200));
+        assert_eq!(
+            response_status(&[(":status", b"200"), ("a", b"b")]),
+            Ok(200)
+        );
         let malformed: [(&[Field<'_>], Malformed); 11] = [
             (&[], Malformed::Status),
             (&[("a", b"b")], Malformed::Status),
@@ -352,7 +355,7 @@ mod tests {
             ),
         ];
         for (block, expected) in malformed {
-            assert_eq!(response(block), Err(expected.into()), "{block:?}");
+            assert_eq!(response_status(block), Err(expected.into()), "{block:?}");
         }
     }
 
@@ -424,7 +427,7 @@ mod tests {
         ];
         for (name, value, expected) in malformed {
             let block = [(":status", &b"200"[..]), (name, value)];
-            assert_eq!(response(&block), Err(expected.into()), "{name:?}");
+            assert_eq!(response_status(&block), Err(expected.into()), "{name:?}");
             assert_eq!(
                 section(&block[1..]).0.check_trailers(),
                 Err(expected.into())
@@ -438,7 +441,7 @@ mod tests {
             (":status", &b"200"[..]),
             ("grpc-message", b"caf\xc3\xa9 \xff "),
         ];
-        assert_eq!(response(&block), Ok(200));
+        assert_eq!(response_status(&block), Ok(200));
         assert_eq!(section(&block).1.get(b"grpc-message"), Some(block[1].1));
     }
 
@@ -448,7 +451,9 @@ mod tests {
             let mut block = vec![(":status", &b"200"[..])];
             block.extend(values.iter().map(|value| ("content-length", *value)));
             let section = section(&block).0;
-            section.check().map(|()| section.content_length)
+            section
+                .check_common_rules()
+                .map(|()| section.content_length)
         };
         assert_eq!(length(&[]), Ok(None));
         assert_eq!(length(&[b"12"]), Ok(Some(12)));
@@ -470,17 +475,17 @@ mod tests {
     #[test]
     fn a_block_is_kept_up_to_the_limit_and_counted_beyond_it() {
         let (mut section, mut fields) = (Section::default(), Fields::default());
-        section.check_field(b":status", b"200", &mut fields);
+        section.add_field(b":status", b"200", &mut fields);
         let value = [b'v'; 4000];
         for _ in 0..16 {
-            section.check_field(b"a", &value, &mut fields);
+            section.add_field(b"a", &value, &mut fields);
             assert_eq!(section.check_size(), Ok(()));
         }
-        section.check_field(b"a", &value, &mut fields);
+        section.add_field(b"a", &value, &mut fields);
         assert_eq!(section.check_size(), Err(StreamError::HeaderListTooLarge));
         assert!(!section.is_bomb());
         for _ in 0..16_000 {
-            section.check_field(b"a", &value, &mut fields);
+            section.add_field(b"a", &value, &mut fields);
         }
         assert!(section.is_bomb());
         let kept = fields.mem_used();
@@ -492,7 +497,7 @@ mod tests {
     fn the_memory_of_fields_is_that_of_octets_and_of_many_ends() {
         let mut fields = Fields::default();
         assert_eq!(fields.mem_used(), 0);
-        fields.reset(0);
+        fields.clear_for_block(0);
         let end = 2 * size_of::<usize>();
         assert_eq!(fields.mem_used(), LIKELY_OCTETS);
         fields.push(&[b'a'; LIKELY_OCTETS], b"b");
@@ -508,10 +513,10 @@ mod tests {
     fn the_257th_field_is_one_too_many() {
         let (mut section, mut fields) = (Section::default(), Fields::default());
         for _ in 0..256 {
-            section.check_field(b"a", b"b", &mut fields);
+            section.add_field(b"a", b"b", &mut fields);
         }
         assert_eq!(section.check_size(), Ok(()));
-        section.check_field(b"a", b"b", &mut fields);
+        section.add_field(b"a", b"b", &mut fields);
         assert_eq!(section.check_size(), Err(StreamError::TooManyFields));
     }
 
@@ -519,9 +524,9 @@ mod tests {
     fn the_memory_of_a_large_header_list_is_freed() {
         for (value, is_kept) in [(100, true), (20_000, false)] {
             let (mut section, mut fields) = (Section::default(), Fields::default());
-            fields.reset(value);
-            section.check_field(b"a", &vec![b'v'; value], &mut fields);
-            fields.shrink();
+            fields.clear_for_block(value);
+            section.add_field(b"a", &vec![b'v'; value], &mut fields);
+            fields.drop_if_large();
             assert_eq!(fields.mem_used() > 0, is_kept, "{value} octets");
         }
     }
@@ -529,7 +534,7 @@ mod tests {
     #[test]
     fn fields_are_found_by_name_in_their_order() {
         let (_, fields) = section(&[("a", b"1"), ("b", b""), ("a", b"2")]);
-        assert!(fields.all(b"a").eq([b"1", b"2"]));
+        assert!(fields.get_all(b"a").eq([b"1", b"2"]));
         assert_eq!(fields.get(b"b"), Some(&b""[..]));
         assert_eq!(fields.get(b"c"), None);
         assert_eq!(fields.iter().count(), 3);

@@ -1,10 +1,10 @@
 //! Limits on frames that do not advance any call: floods and rapid resets.
 //!
-//! PING, SETTINGS, PRIORITY, WINDOW_UPDATE, RST_STREAM, frames on streams that have ended,
-//! extensions: each is legal, cheap to send and not free to read, so each is counted. Content,
-//! trailers and the headers of final responses, in either direction, reset these counters. So does
-//! the passing of time, because a connection may stay open for days with nothing but an occasional
-//! keepalive.
+//! PING, SETTINGS, PRIORITY, WINDOW_UPDATE, RST_STREAM, GOAWAY, requests, 1xx responses, DATA and
+//! HEADERS on streams that have ended, extensions: each is legal, cheap to send and not free to
+//! read, so each is counted. Content, trailers and the headers of final responses, in either
+//! direction, reset these counters. So does the passing of time, because a connection may stay open
+//! for days with nothing but an occasional keepalive.
 //!
 //! If a counter exceeds its limit (1000 frames, or 100 DATA frames without data) before it is
 //! reset, the connection and every call on it end with GOAWAY ENHANCE_YOUR_CALM. While 64 answers
@@ -40,7 +40,7 @@ impl FloodGuard {
     }
 
     /// Counts a frame that did not advance a call; fails if there are too many.
-    pub(super) fn count_without_progress(&mut self, now: Time) -> Result<(), Violation> {
+    pub(super) fn count_frame_without_progress(&mut self, now: Time) -> Result<(), Violation> {
         self.reset_if_expired(now);
         self.without_progress += 1;
         if self.without_progress > config::MAX_FRAMES_WITHOUT_PROGRESS {
@@ -60,13 +60,13 @@ impl FloodGuard {
     }
 
     /// Counts a request that was answered, which makes up for a cancelled one.
-    pub(super) fn count_answered(&mut self) {
+    pub(super) fn count_answered_request(&mut self) {
         self.cancelled = self.cancelled.saturating_sub(1);
     }
 
     /// Counts a request that was cancelled, or broke a rule, before it was answered; fails if there
     /// are too many.
-    pub(super) fn count_cancelled(&mut self, now: Time) -> Result<(), Violation> {
+    pub(super) fn count_cancelled_request(&mut self, now: Time) -> Result<(), Violation> {
         self.reset_if_expired(now);
         self.cancelled += 1;
         if self.cancelled > config::MAX_CANCELLED {
@@ -96,10 +96,10 @@ mod tests {
         for _ in 0..2 {
             flood.record_progress();
             for _ in 0..1000 {
-                assert_eq!(flood.count_without_progress(Time::ZERO), Ok(()));
+                assert_eq!(flood.count_frame_without_progress(Time::ZERO), Ok(()));
             }
         }
-        assert!(flood.count_without_progress(Time::ZERO).is_err());
+        assert!(flood.count_frame_without_progress(Time::ZERO).is_err());
     }
 
     #[test]
@@ -116,11 +116,11 @@ mod tests {
         let mut flood = FloodGuard::default();
         for _ in 0..100 {
             flood.record_progress();
-            assert_eq!(flood.count_cancelled(Time::ZERO), Ok(()));
+            assert_eq!(flood.count_cancelled_request(Time::ZERO), Ok(()));
         }
-        flood.count_answered();
-        assert_eq!(flood.count_cancelled(Time::ZERO), Ok(()));
-        assert!(flood.count_cancelled(Time::ZERO).is_err());
+        flood.count_answered_request();
+        assert_eq!(flood.count_cancelled_request(Time::ZERO), Ok(()));
+        assert!(flood.count_cancelled_request(Time::ZERO).is_err());
     }
 
     #[test]
@@ -128,7 +128,7 @@ mod tests {
         let mut flood = FloodGuard::default();
         for second in 0..100_000 {
             assert_eq!(
-                flood.count_without_progress(Time::from_millis(second * 1000)),
+                flood.count_frame_without_progress(Time::from_millis(second * 1000)),
                 Ok(())
             );
         }

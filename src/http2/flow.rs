@@ -22,13 +22,13 @@ impl SendWindow {
     }
 
     /// Returns how many octets may be sent now.
-    pub(super) fn available(self) -> usize {
+    pub(super) fn available_octets(self) -> usize {
         usize::try_from(self.0).unwrap_or(0)
     }
 
-    /// Counts octets that are sent, which must be available.
+    /// Takes octets that are sent out of the window; they must be available.
     pub(super) fn take(&mut self, octets: usize) {
-        debug_assert!(octets <= self.available());
+        debug_assert!(octets <= self.available_octets());
         self.0 -= i64::try_from(octets).unwrap_or(i64::MAX);
     }
 
@@ -110,11 +110,11 @@ mod tests {
         let mut window = SendWindow::new(100);
         window.take(100);
         assert_eq!(window.shift(-90), Ok(()));
-        assert_eq!(window.available(), 0);
+        assert_eq!(window.available_octets(), 0);
         assert_eq!(window.shift(90), Ok(()));
-        assert_eq!(window.available(), 0);
+        assert_eq!(window.available_octets(), 0);
         assert_eq!(window.shift(1), Ok(()));
-        assert_eq!(window.available(), 1);
+        assert_eq!(window.available_octets(), 1);
     }
 
     #[test]

@@ -54,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_frame_type_has_the_name_of_its_number() {
+    fn a_frame_type_has_the_name_of_its_number() {
         assert_eq!(FrameType::DATA.to_string(), "DATA");
         assert_eq!(FrameType::CONTINUATION.to_string(), "CONTINUATION");
         assert_eq!(FrameType(0xee).to_string(), "frame type 0xee");

@@ -69,11 +69,11 @@ impl Outbox {
     pub(super) fn sent(&mut self, octets: usize) {
         self.sent = self.sent.saturating_add(octets).min(self.octets.len());
         while self.next_frame < self.sent {
-            self.begin_frame();
+            self.count_begun_frame();
         }
         self.queue = self.queue.max(self.next_frame);
         if self.sent == self.octets.len() {
-            self.rewind();
+            self.clear();
         }
         self.check_invariants();
     }
@@ -147,7 +147,7 @@ impl Outbox {
     pub(super) fn close(&mut self) {
         self.closed = true;
         self.octets = Vec::new();
-        self.rewind();
+        self.clear();
     }
 
     /// Returns the number of octets of memory held.
@@ -156,7 +156,7 @@ impl Outbox {
     }
 
     /// Counts the next frame as begun.
-    fn begin_frame(&mut self) {
+    fn count_begun_frame(&mut self) {
         let head = self.octets[self.next_frame..].first_chunk::<HEAD>();
         let head = Head::parse(*head.expect("the buffer holds whole frames"));
         match head.kind {
@@ -168,7 +168,7 @@ impl Outbox {
     }
 
     /// Empties the buffer, and frees its memory above [`KEPT`].
-    fn rewind(&mut self) {
+    fn clear(&mut self) {
         self.octets.clear();
         self.octets.shrink_to(KEPT);
         (self.sent, self.next_frame, self.queue, self.control_frames) = (0, 0, 0, 0);
@@ -210,7 +210,7 @@ mod tests {
         outbox.insert_control(FrameType::PING, flag::ACK, 0, &[mark; 8]);
     }
 
-    fn pong(mark: u8) -> Vec<u8> {
+    fn ping_ack(mark: u8) -> Vec<u8> {
         let head = Head::new(FrameType::PING, flag::ACK, 0, 8);
         [&head.encode()[..], &[mark; 8]].concat()
     }
@@ -235,7 +235,7 @@ mod tests {
         insert_ping_ack(&mut outbox, 1);
         let mut expected = b"preface".to_vec();
         expected.extend(b"\0\0\x06\x04\0\0\0\0\0\0\x02\0\0\0\0");
-        expected.extend(pong(1));
+        expected.extend(ping_ack(1));
         assert_eq!(outbox.transmit(), expected);
     }
 
@@ -248,8 +248,8 @@ mod tests {
         insert_ping_ack(&mut outbox, 1);
         insert_ping_ack(&mut outbox, 2);
         let mut expected = data(100)[1..].to_vec();
-        expected.extend(pong(1));
-        expected.extend(pong(2));
+        expected.extend(ping_ack(1));
+        expected.extend(ping_ack(2));
         expected.extend(data(50));
         assert_eq!(outbox.transmit(), expected);
     }

@@ -15,7 +15,7 @@ use super::other_protocol::OtherProtocol;
 pub(super) type Detected = Result<Option<usize>, OtherProtocol>;
 
 /// Detects the protocol from the first octets of a server; `ended` means that the input has ended.
-pub(super) fn detect_server(octets: &[u8], ended: bool) -> Detected {
+pub(super) fn detect_server_protocol(octets: &[u8], ended: bool) -> Detected {
     if octets.starts_with(HTTP1) {
         return detect_http1_response(octets, ended);
     }
@@ -26,7 +26,7 @@ pub(super) fn detect_server(octets: &[u8], ended: bool) -> Detected {
 ///
 /// RFC 9113 §3.4: "The client connection preface starts with a sequence of 24 octets [...]. This
 /// sequence MUST be followed by a SETTINGS frame [...], which MAY be empty."
-pub(super) fn detect_client(octets: &[u8], ended: bool) -> Detected {
+pub(super) fn detect_client_protocol(octets: &[u8], ended: bool) -> Detected {
     if octets.starts_with(CLIENT_PREFACE) {
         return detect_settings(octets, CLIENT_PREFACE.len(), ended);
     }
@@ -113,9 +113,12 @@ mod tests {
 
     #[test]
     fn a_server_begins_with_settings_that_acknowledge_nothing() {
-        assert_eq!(detect_server(b"\0\0\0\x04\0\0\0\0\0", false), Ok(Some(0)));
         assert_eq!(
-            detect_server(b"\0\0\x06\x04\0\0\0\0\0\0\x03", false),
+            detect_server_protocol(b"\0\0\0\x04\0\0\0\0\0", false),
+            Ok(Some(0))
+        );
+        assert_eq!(
+            detect_server_protocol(b"\0\0\x06\x04\0\0\0\0\0\0\x03", false),
             Ok(Some(0))
         );
         let others: [&[u8]; 4] = [
@@ -126,7 +129,7 @@ mod tests {
         ];
         for other in others {
             assert_eq!(
-                detect_server(other, false),
+                detect_server_protocol(other, false),
                 Err(OtherProtocol::Other(other.to_vec()))
             );
         }
@@ -136,17 +139,17 @@ mod tests {
     fn an_http1_response_is_reported_with_its_status() {
         let answer = b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n";
         assert_eq!(
-            detect_server(answer, false),
+            detect_server_protocol(answer, false),
             Err(OtherProtocol::Http1(Some(404)))
         );
-        assert_eq!(detect_server(&answer[..10], false), Ok(None));
+        assert_eq!(detect_server_protocol(&answer[..10], false), Ok(None));
         assert_eq!(
-            detect_server(&answer[..10], true),
+            detect_server_protocol(&answer[..10], true),
             Err(OtherProtocol::Http1(None))
         );
         let endless = b"HTTP/1.1 ".repeat(20);
         assert_eq!(
-            detect_server(&endless, false),
+            detect_server_protocol(&endless, false),
             Err(OtherProtocol::Http1(None))
         );
     }
@@ -154,14 +157,17 @@ mod tests {
     #[test]
     fn tls_garbage_and_silence_are_distinguished() {
         let tls = b"\x15\x03\x01\0\x02\x02\x46\0\0";
-        assert_eq!(detect_server(tls, false), Err(OtherProtocol::Tls));
-        assert_eq!(detect_server(b"", true), Err(OtherProtocol::Nothing));
-        assert_eq!(detect_server(b"", false), Ok(None));
+        assert_eq!(detect_server_protocol(tls, false), Err(OtherProtocol::Tls));
         assert_eq!(
-            detect_server(b"SSH", true),
+            detect_server_protocol(b"", true),
+            Err(OtherProtocol::Nothing)
+        );
+        assert_eq!(detect_server_protocol(b"", false), Ok(None));
+        assert_eq!(
+            detect_server_protocol(b"SSH", true),
             Err(OtherProtocol::Other(b"SSH".to_vec()))
         );
-        let Err(OtherProtocol::Other(kept)) = detect_server(&[b'x'; 1000], false) else {
+        let Err(OtherProtocol::Other(kept)) = detect_server_protocol(&[b'x'; 1000], false) else {
             panic!("garbage");
         };
         assert_eq!(kept, [b'x'; KEPT]);
@@ -171,32 +177,35 @@ mod tests {
     fn a_client_begins_with_24_octets_and_settings() {
         let preface = [CLIENT_PREFACE, b"\0\0\0\x04\0\0\0\0\0"].concat();
         for cut in 0..preface.len() {
-            assert_eq!(detect_client(&preface[..cut], false), Ok(None));
-            assert!(detect_client(&preface[..cut], true).is_err());
+            assert_eq!(detect_client_protocol(&preface[..cut], false), Ok(None));
+            assert!(detect_client_protocol(&preface[..cut], true).is_err());
         }
         assert_eq!(
-            detect_client(&preface, false),
+            detect_client_protocol(&preface, false),
             Ok(Some(CLIENT_PREFACE.len()))
         );
         let ping = [CLIENT_PREFACE, b"\0\0\x08\x06\0\0\0\0\0"].concat();
-        assert!(detect_client(&ping, false).is_err());
+        assert!(detect_client_protocol(&ping, false).is_err());
     }
 
     #[test]
     fn an_http1_request_is_distinguished_from_garbage() {
         let request = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n";
         assert_eq!(
-            detect_client(request, false),
+            detect_client_protocol(request, false),
             Err(OtherProtocol::Http1Request)
         );
-        assert_eq!(detect_client(&request[..9], false), Ok(None));
+        assert_eq!(detect_client_protocol(&request[..9], false), Ok(None));
         let tls = b"\x16\x03\x01\x02\0\x01";
-        assert_eq!(detect_client(tls, false), Err(OtherProtocol::Tls));
-        assert_eq!(detect_client(&tls[..2], false), Ok(None));
-        assert_eq!(detect_client(b"", true), Err(OtherProtocol::Nothing));
+        assert_eq!(detect_client_protocol(tls, false), Err(OtherProtocol::Tls));
+        assert_eq!(detect_client_protocol(&tls[..2], false), Ok(None));
+        assert_eq!(
+            detect_client_protocol(b"", true),
+            Err(OtherProtocol::Nothing)
+        );
         let endless = [b'x'; 64];
         assert!(matches!(
-            detect_client(&endless, false),
+            detect_client_protocol(&endless, false),
             Err(OtherProtocol::Other(_))
         ));
     }

@@ -208,7 +208,7 @@ mod tests {
         let mut fields = super::super::Fields::default();
         let mut section = Section::default();
         for (name, value) in [(":method", "GET"), (":scheme", "http"), (":path", "/")] {
-            section.check_field(name.as_bytes(), value.as_bytes(), &mut fields);
+            section.add_field(name.as_bytes(), value.as_bytes(), &mut fields);
         }
         let mut stream = Stream::accept(StreamId::FIRST, 0, &section, true).expect("a request");
         assert!(stream.can_send && !stream.can_receive);

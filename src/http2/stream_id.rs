@@ -24,7 +24,7 @@ impl StreamId {
         self.0.get()
     }
 
-    /// Returns the next stream that the same side opens, or `None` if the numbers have run out.
+    /// Returns the next stream that the same side opens, or `None` if the identifiers have run out.
     pub(super) fn next(self) -> Option<Self> {
         Self::new(self.get().checked_add(2)?)
     }
@@ -44,7 +44,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_client_opens_odd_streams_until_the_numbers_run_out() {
+    fn a_client_opens_odd_streams_until_identifiers_run_out() {
         assert_eq!(StreamId::FIRST.get(), 1);
         assert_eq!(StreamId::FIRST.next(), StreamId::new(3));
         assert_eq!(StreamId::new(LAST).and_then(StreamId::next), None);

@@ -12,7 +12,7 @@ use super::frame_type::FrameType;
 use super::settings::Role;
 use super::stream::Stream;
 use super::stream_id::StreamId;
-use crate::budget::spilled;
+use crate::budget::spilled_octets;
 
 /// The streams of one connection.
 #[derive(Debug)]
@@ -138,8 +138,9 @@ impl Streams {
         }
     }
 
-    /// Removes a stream, and records whether the peer has ended its side.
-    pub(super) fn end(&mut self, id: StreamId, by_peer: bool) {
+    /// Removes a stream, and records whether the peer ended it: by END_STREAM earlier, or now if
+    /// `by_peer`.
+    pub(super) fn remove(&mut self, id: StreamId, by_peer: bool) {
         if let Some(index) = self.index(id) {
             let stream = self.open.remove(index);
             self.record_end(id, by_peer || !stream.can_receive);
@@ -149,7 +150,7 @@ impl Streams {
     /// Removes a stream if both sides have ended it.
     pub(super) fn remove_if_closed(&mut self, id: StreamId) {
         match self.get_mut(id) {
-            Some(stream) if !stream.can_send && !stream.can_receive => self.end(id, true),
+            Some(stream) if !stream.can_send && !stream.can_receive => self.remove(id, true),
             _ => {}
         }
     }
@@ -168,7 +169,7 @@ impl Streams {
 
     /// Returns the number of octets of memory held.
     pub(super) fn mem_used(&self) -> usize {
-        spilled(&self.open)
+        spilled_octets(&self.open)
     }
 
     /// Returns the index of the open stream with this identifier.
@@ -207,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn a_frame_on_a_stream_never_opened_is_a_connection_error() {
+    fn data_on_a_stream_never_opened_is_a_connection_error() {
         for number in [2, 4, 7, 0x7fff_ffff] {
             let found = streams().find(FrameType::DATA, id(number)).map(|_| ());
             assert_eq!(found, Err(Violation::IdleStream(FrameType::DATA, number)));
@@ -217,8 +218,8 @@ mod tests {
     #[test]
     fn late_frames_are_ignored_on_a_stream_we_ended() {
         let mut streams = streams();
-        streams.end(id(1), false);
-        streams.end(id(3), true);
+        streams.remove(id(1), false);
+        streams.remove(id(3), true);
         for kind in [FrameType::DATA, FrameType::HEADERS] {
             assert!(matches!(streams.find(kind, id(1)), Ok(Found::Ended)));
             let found = streams.find(kind, id(3)).map(|_| ());
@@ -249,7 +250,7 @@ mod tests {
         streams.insert(Stream::open(id(5), 0));
         let skipped = streams.find(FrameType::HEADERS, id(3)).map(|_| ());
         assert_eq!(skipped, Err(Violation::StreamOrder(3)));
-        streams.end(id(5), false);
+        streams.remove(id(5), false);
         assert!(matches!(
             streams.find(FrameType::HEADERS, id(5)),
             Ok(Found::Ended)
@@ -266,7 +267,7 @@ mod tests {
         for _ in 0..10_000 {
             let id = streams.next_id().expect("there are more");
             streams.insert(Stream::open(id, 0));
-            streams.end(id, true);
+            streams.remove(id, true);
         }
         assert!(streams.mem_used() < 1024);
     }

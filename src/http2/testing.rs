@@ -123,7 +123,7 @@ pub(crate) fn frames_in(mut octets: &[u8]) -> Vec<String> {
 }
 
 /// Returns the fields of all header blocks that were written, each in one HEADERS frame.
-pub(crate) fn fields(mut octets: &[u8]) -> Vec<String> {
+pub(crate) fn fields_in(mut octets: &[u8]) -> Vec<String> {
     let mut fields = Vec::new();
     while let [l1, l2, l3, kind, _, _, _, _, _, rest @ ..] = octets {
         let (payload, rest) = rest.split_at(u32::from_be_bytes([0, *l1, *l2, *l3]) as usize);
@@ -281,7 +281,7 @@ impl Peer {
             let n = self.machine.receive_from(octets, self.now);
             octets = &octets[n..];
             let before = events.len();
-            self.poll(&mut events);
+            self.poll_events(&mut events);
             if octets.is_empty() || (n == 0 && events.len() == before) {
                 return events;
             }
@@ -322,7 +322,7 @@ impl Peer {
         self.send(b"")
     }
 
-    fn poll(&mut self, events: &mut Vec<String>) {
+    fn poll_events(&mut self, events: &mut Vec<String>) {
         while let Some(event) = self.machine.poll_event(self.now) {
             events.push(describe_event(&event, &self.machine));
             if let Event::Data { stream, .. } = event {

@@ -40,21 +40,21 @@ impl Actions for Execution<'_> {
         self.manager.context.now
     }
 
-    fn socket(&self) -> Arc<Path> {
+    fn socket_path(&self) -> Arc<Path> {
         self.socket.path.clone()
     }
 
     fn dial(&mut self) -> Result<(), DialError> {
         let path = self.socket.path.clone();
-        self.connect(path, Some(self.active.identity))
+        self.dial_path(path, Some(self.active.identity))
     }
 
     fn dial_endpoint(&mut self, plugin: &Plugin) -> Result<(), DialError> {
         let path = self.manager.context.endpoint_path(&plugin.endpoint);
-        self.connect(path, None)
+        self.dial_path(path, None)
     }
 
-    fn get_info(&mut self) -> Option<Reply> {
+    fn call_get_info(&mut self) -> Option<Reply> {
         log::debug!("{}: calling GetInfo", self.label());
         let request = InfoRequest {}.encode_to_vec();
         let deadline = self.now() + GET_INFO_TIMEOUT;
@@ -62,19 +62,19 @@ impl Actions for Execution<'_> {
         self.call_plugin(method, &request, MAX_GET_INFO_REPLY, deadline)
     }
 
-    fn notify(&mut self, result: Result<(), &Refusal>, deadline: Time) -> Option<Reply> {
+    fn notify_plugin(&mut self, result: Result<(), &Refusal>, deadline: Time) -> Option<Reply> {
         if self.active.identity.is_of_announcement() {
             self.answer_announcement(result);
             return Some(Ok(Vec::new()));
         }
         let desired = self.socket.desired_of(&self.active);
         if let (Err(refusal), Some(desired)) = (result, desired) {
-            if desired.was_notified(self.active.plugin.as_ref(), refusal) {
+            if desired.is_notification_redundant(self.active.plugin.as_ref(), refusal) {
                 return Some(Ok(Vec::new()));
             }
         }
         log::debug!(
-            "{}: calling NotifyRegistrationStatus; plugin_registered={}",
+            "{}: calling NotifyRegistrationStatus plugin_registered={}",
             self.label(),
             result.is_ok()
         );
@@ -141,7 +141,7 @@ impl Actions for Execution<'_> {
         self.active.plugin = Some(plugin.clone());
         let before = self.socket.applied.name.replace(plugin.clone());
         debug_assert_eq!(before, None, "an operation acquires one name");
-        self.manager.names.acquire(plugin, self.socket.id)
+        self.manager.names.acquire_lock(plugin, self.socket.id)
     }
 
     fn ask(&mut self, question: Question, plugin: &Arc<Plugin>) -> Option<Result<(), Refusal>> {
@@ -154,7 +154,7 @@ impl Actions for Execution<'_> {
             self.manager.context.revision += 1;
             // Deregistering a restored plugin would also undo its registration through another
             // socket.
-            let mut others = self.manager.names.others(plugin, self.socket.id);
+            let mut others = self.manager.names.other_instances(plugin, self.socket.id);
             let is_restored = self.active.handler.is_none();
             if is_restored && others.any(|it| it.plugin.has_endpoint_of(plugin)) {
                 log::debug!(
@@ -179,12 +179,12 @@ impl Actions for Execution<'_> {
         }
     }
 
-    fn abandon(&mut self, plugin: &Arc<Plugin>) {
+    fn abandon_question(&mut self, plugin: &Arc<Plugin>) {
         let pending = self.active.question.take();
         if let (Some(Pending { ticket, .. }), Some(handler)) = (pending, self.active.handler) {
             let Manager { host, context, .. } = &mut *self.manager;
             let subject = (self.socket.id, plugin);
-            host.notify(handler, subject, context, |handler, context| {
+            host.notify_handler(handler, subject, context, |handler, context| {
                 handler.abandon(ticket, context);
             });
         }
@@ -212,7 +212,7 @@ impl Actions for Execution<'_> {
             return;
         };
         for server in SERVERS {
-            if let Some(liveness) = left.health.source_mut(server) {
+            if let Some(liveness) = left.health.liveness_source_mut(server) {
                 // mutation: the source of liveness of a plugin that has gone is kept
                 liveness.close_and_unwatch(context);
             }
@@ -224,18 +224,18 @@ impl Actions for Execution<'_> {
             }
         }
         // mutation: a plugin that is deregistered stays the one to use of its name
-        let removed = names.remove(&left.plugin, self.socket.id);
+        let removed = names.remove_instance(&left.plugin, self.socket.id);
         for id in removed.unblocked {
             sockets.retry_now(id, context);
         }
         let promoted = removed.promoted.as_ref();
-        if let Some(current) = promoted.and_then(|it| names.current(it)) {
-            sockets.touch_instance(current.socket, context);
+        if let Some(current) = promoted.and_then(|it| names.current_instance(it)) {
+            sockets.note_standby_change(current.socket, context);
         }
         self.active.promoted = removed.promoted;
     }
 
-    fn report(&mut self, plugin: Option<&Arc<Plugin>>, kind: EventKind) {
+    fn emit_event(&mut self, plugin: Option<&Arc<Plugin>>, kind: EventKind) {
         self.manager.context.emit(PluginEvent {
             attempt: self.active.number,
             plugin: plugin.cloned(),
@@ -245,7 +245,7 @@ impl Actions for Execution<'_> {
 }
 
 impl Execution<'_> {
-    fn connect(&mut self, path: Arc<Path>, identity: Option<Identity>) -> Result<(), DialError> {
+    fn dial_path(&mut self, path: Arc<Path>, identity: Option<Identity>) -> Result<(), DialError> {
         log::debug!("{}: connecting path={}", self.label(), escape::path(&path));
         let context = &mut self.manager.context;
         if !context.make_room_for_operation() {
@@ -287,7 +287,7 @@ impl Execution<'_> {
     /// registered. If it is refused, the call is answered when the operation ends.
     fn answer_announcement(&mut self, result: Result<(), &Refusal>) {
         log::debug!(
-            "{}: answering the Register call; plugin_registered={}",
+            "{}: answering the Register call plugin_registered={}",
             self.label(),
             result.is_ok()
         );
@@ -308,14 +308,14 @@ impl Execution<'_> {
         let host = &self.manager.host;
         let handler = host.find_handler(question, plugin, self.active.handler)?;
         if question == Question::Validate {
-            self.check_trust(plugin)?;
+            self.apply_trust_policy(plugin)?;
         }
         self.active.handler = Some(handler);
         let Manager { host, context, .. } = &mut *self.manager;
         host.set_handler(self.socket, Some(handler), context);
         let mut hints = Hints::default();
         if question == Question::Register {
-            if let Some(refusal) = self.endpoint_taken(handler, plugin) {
+            if let Some(refusal) = self.refuse_taken_endpoint(handler, plugin) {
                 return Err(refusal);
             }
             if let Some(desired) = &self.socket.desired {
@@ -342,15 +342,22 @@ impl Execution<'_> {
     /// Returns the refusal of a plugin if another plugin of its name has the same endpoint and is
     /// up, unless the handler allows that. The refused plugin is retried once the other one is
     /// deregistered or down.
-    fn endpoint_taken(&mut self, handler: HandlerId, plugin: &Arc<Plugin>) -> Option<Refusal> {
+    fn refuse_taken_endpoint(
+        &mut self,
+        handler: HandlerId,
+        plugin: &Arc<Plugin>,
+    ) -> Option<Refusal> {
         let is_taken = |it: &&Instance| it.is_up && it.plugin.has_endpoint_of(plugin);
         let names = &self.manager.names;
-        let holder = names.others(plugin, self.socket.id).find(is_taken)?;
+        let holder = names
+            .other_instances(plugin, self.socket.id)
+            .find(is_taken)?;
         let (id, holder) = (holder.socket, holder.plugin.socket.clone());
         // "An endpoint of a DRA driver is registered once" ([R32](crate::guide::kubelet)).
         let handler = self.manager.host.handlers.get(handler)?;
         let reason = handler.endpoint_taken(plugin)?;
-        self.socket.block(plugin, id, &mut self.manager.names);
+        self.socket
+            .request_retry_after(plugin, id, &mut self.manager.names);
         Some(Refusal::EndpointTaken { holder, reason })
     }
 }
@@ -377,7 +384,7 @@ impl Health {
             self.check_at = Some(context.next_slow_check());
             return;
         }
-        if let Some(mut before) = self.take_source(server) {
+        if let Some(mut before) = self.take_liveness_source(server) {
             before.close_and_unwatch(context);
         }
         let conn = connection.id;
@@ -395,16 +402,21 @@ impl Health {
 }
 
 impl Socket {
-    /// Retries the socket once the plugin of `holder` is deregistered or down.
-    pub(super) fn block(&mut self, plugin: &Arc<Plugin>, holder: SocketId, names: &mut Names) {
+    /// Requests a retry of the socket once the plugin of `holder` is deregistered or down.
+    pub(super) fn request_retry_after(
+        &mut self,
+        plugin: &Arc<Plugin>,
+        holder: SocketId,
+        names: &mut Names,
+    ) {
         let Some(desired) = &mut self.desired else {
             return;
         };
         desired.is_blocked = true;
         if let Some(before) = self.applied.blocked.replace(plugin.clone()) {
-            names.unblock(&before, self.id);
+            names.cancel_retry(&before, self.id);
         }
-        names.block(plugin, self.id, holder);
+        names.request_retry(plugin, self.id, holder);
     }
 
     /// Converts the error with which a handler has answered a question into a refusal. A plugin
@@ -418,9 +430,9 @@ impl Socket {
         names: &mut Names,
     ) -> Result<(), Refusal> {
         if question == Question::Validate && result.is_err() {
-            let holder = names.current(plugin).map(|current| current.socket);
+            let holder = names.current_instance(plugin).map(|current| current.socket);
             if let Some(holder) = holder {
-                self.block(plugin, holder, names);
+                self.request_retry_after(plugin, holder, names);
             }
         }
         result.map_err(|reason| match question {

@@ -70,12 +70,12 @@ impl Visit<'_> {
             context,
             ..
         } = &mut *self.manager;
-        let others = names.others(plugin, self.socket.id);
+        let others = names.other_instances(plugin, self.socket.id);
         let gone = others.filter(|it| !it.is_up || it.plugin.has_endpoint_of(plugin));
         let mut earlier: Vec<_> = gone.map(|instance| instance.socket).collect();
-        earlier.extend(sockets.restored_announced(plugin));
+        earlier.extend(sockets.find_restored_announced(plugin));
         for id in earlier {
-            sockets.withdraw_announced(id, context);
+            sockets.withdraw_announcement(id, context);
         }
     }
 }
@@ -104,7 +104,7 @@ impl Sockets {
         Ok(())
     }
 
-    /// Returns the announced plugin that has been down for the longest time.
+    /// Returns the socket of the announced plugin that has been down for the longest time.
     fn longest_down(&self) -> Option<SocketId> {
         let down_since = |socket: &Socket| {
             socket.announced()?;
@@ -127,7 +127,7 @@ impl Sockets {
             // A plugin that is down gives way: its grace period must not keep out another plugin.
             Err(AnnouncementError::TooMany) => self
                 .longest_down()
-                .map(|id| self.withdraw_announced(id, context))
+                .map(|id| self.withdraw_announcement(id, context))
                 .ok_or(AnnouncementError::TooMany),
             within_limits => within_limits,
         };
@@ -141,8 +141,8 @@ impl Sockets {
     }
 
     /// Records a plugin that has announced itself. Its socket is known under the path of its
-    /// endpoint. A second name with the same endpoint is known under a path that only that name
-    /// has.
+    /// endpoint or, if a plugin of another name or a watched socket has that path, under a path
+    /// that only its name has.
     fn add_announced(
         &mut self,
         id: AnnouncementId,
@@ -150,7 +150,7 @@ impl Sockets {
         caller: Option<Process>,
         context: &mut Context,
     ) {
-        let is_taken = self.at(&plugin.endpoint).is_some_and(|socket| {
+        let is_taken = self.get_by_path(&plugin.endpoint).is_some_and(|socket| {
             let known = socket.announced().map(|announced| &announced.plugin);
             let is_watched = socket.desired.is_some() && known.is_none();
             let known = known.or_else(|| Some(&socket.registered.as_ref()?.plugin));
@@ -171,7 +171,7 @@ impl Sockets {
             caller,
             call: Some(id),
         };
-        let Some(socket) = self.entry(&path) else {
+        let Some(socket) = self.get_or_insert(&path) else {
             return;
         };
         let mut desired = Desired::new(identity, context.now);
@@ -213,24 +213,25 @@ impl Sockets {
             let desired = socket.desired.as_mut();
             let announced = desired.and_then(|it| it.announced.as_mut());
             if announced.is_some_and(|it| it.call.take_if(|call| *call == id).is_some()) {
-                socket.withdraw(context);
+                socket.withdraw_announcement(context);
                 return socket.mark_dirty(context);
             }
         }
     }
 
-    /// Withdraws the announcement of a plugin, which is then deregistered.
-    pub(super) fn withdraw_announced(&mut self, id: SocketId, context: &mut Context) {
+    /// Withdraws the announcement of a socket's plugin, if there is one: the plugin is then
+    /// deregistered.
+    pub(super) fn withdraw_announcement(&mut self, id: SocketId, context: &mut Context) {
         let Some(mut socket) = self.take_out(id) else {
             return;
         };
-        socket.withdraw(context);
+        socket.withdraw_announcement(context);
         self.put_back(socket, context);
     }
 
     /// Returns the sockets of the plugins with this one's name that were announced before a restart
     /// and not since.
-    fn restored_announced(&self, plugin: &Plugin) -> impl Iterator<Item = SocketId> {
+    fn find_restored_announced(&self, plugin: &Plugin) -> impl Iterator<Item = SocketId> {
         let key = plugin.key();
         let is_it = move |socket: &&Socket| {
             let registered = socket.registered.as_ref();
@@ -244,7 +245,7 @@ impl Sockets {
 impl Socket {
     /// Withdraws the announcement of the plugin, if there is one, even from before a restart: the
     /// plugin is then deregistered.
-    pub(super) fn withdraw(&mut self, context: &mut Context) {
+    pub(super) fn withdraw_announcement(&mut self, context: &mut Context) {
         let is_announced = |desired: &mut Desired| desired.announced.is_some();
         if let Some(mut gone) = self.desired.take_if(is_announced) {
             gone.answer_announcement(Err(AnnouncementError::Withdrawn), context);

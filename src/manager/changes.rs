@@ -127,15 +127,15 @@ pub(super) struct Removed {
 }
 
 impl Changes {
-    /// Starts the next generation.
-    pub(super) fn advance(&mut self) -> Generation {
+    /// Starts the next generation, and returns it.
+    pub(super) fn advance_generation(&mut self) -> Generation {
         self.generation += 1;
         self.generation
     }
 
     /// Notes that a record has changed.
-    pub(super) fn touch(&mut self, id: SocketId, seen: &mut Seen) {
-        let generation = self.advance();
+    pub(super) fn note_change(&mut self, id: SocketId, seen: &mut Seen) {
+        let generation = self.advance_generation();
         if seen.generation == 0 {
             seen.created = generation;
         }
@@ -145,12 +145,12 @@ impl Changes {
     }
 
     /// Notes the removal of a record, if readers may have seen the record.
-    pub(super) fn remove(&mut self, socket: &Arc<Path>, seen: &Seen) {
+    pub(super) fn note_removal(&mut self, socket: &Arc<Path>, seen: &Seen) {
         if seen.generation == 0 {
             return;
         }
         self.last.remove(&seen.generation);
-        let generation = self.advance();
+        let generation = self.advance_generation();
         self.removed_len += socket.as_os_str().len();
         self.removed.push_back(Removed {
             generation,
@@ -168,12 +168,15 @@ impl Changes {
 
     /// Returns whether a reader that has seen this generation can get every later change: the
     /// generation is not in the future, and no later removal was forgotten.
-    pub(super) fn is_resumable(&self, seen: Generation) -> bool {
+    pub(super) fn can_resume_after(&self, seen: Generation) -> bool {
         (self.expired..=self.generation).contains(&seen)
     }
 
     /// Returns the last change of each record that has changed after a generation, oldest first.
-    pub(super) fn after(&self, seen: Generation) -> impl Iterator<Item = (Generation, SocketId)> {
+    pub(super) fn changed_after(
+        &self,
+        seen: Generation,
+    ) -> impl Iterator<Item = (Generation, SocketId)> {
         self.last.range(seen + 1..).map(|(at, id)| (*at, *id))
     }
 

@@ -190,18 +190,19 @@ impl Connections {
 
     /// Returns the maximum number of descriptors in use for plugins. A source of liveness that is
     /// an open connection counts twice: a second descriptor is needed to watch its peer process.
-    pub(super) fn in_use(&self) -> usize {
+    pub(super) fn descriptors_in_use(&self) -> usize {
         let programs = DESCRIPTORS_OF_PROGRAM * self.programs;
-        self.open + self.sources() + programs
+        self.open + self.liveness_source_count() + programs
     }
 
-    /// Returns the number of plugins that are watched.
-    pub(super) fn watched(&self) -> usize {
+    /// Returns the number of plugins with a source of liveness, whether or not their drivers have
+    /// one.
+    pub(super) fn watched_count(&self) -> usize {
         self.used.plugins
     }
 
     /// Returns the number of sources of liveness, of which a plugin may have two.
-    fn sources(&self) -> usize {
+    fn liveness_source_count(&self) -> usize {
         self.used.plugins + self.used.drivers
     }
 
@@ -211,7 +212,7 @@ impl Connections {
     pub(super) fn room_for_operations(&self) -> usize {
         let operations = self.used.operations;
         let by_operations = (self.limit / 2).saturating_sub(operations);
-        let kept = self.in_use() - self.sources();
+        let kept = self.descriptors_in_use() - self.liveness_source_count();
         let calls_to_come = operations.saturating_sub(self.used.calls);
         let free = self.limit.saturating_sub(kept + calls_to_come);
         by_operations.min(free / 2)
@@ -227,7 +228,7 @@ impl Connections {
     /// Returns whether an open connection may become a source of liveness. The last quarter of all
     /// descriptors is reserved for operations, calls and streams.
     pub(super) fn has_room_for_liveness(&self) -> bool {
-        self.in_use() < self.limit - self.limit / 4
+        self.descriptors_in_use() < self.limit - self.limit / 4
     }
 
     /// Removes the source of liveness with the lowest number, which is the oldest one unless the

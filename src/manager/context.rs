@@ -85,28 +85,28 @@ pub(super) enum Work {
     /// Check the plugin of a socket at long intervals: this source of its liveness was given up.
     GivenUp(SocketId, ConnectionId),
     /// Note a change of the record of this path: a handler has emitted an event about its plugin.
-    Touch(Arc<Path>),
+    NoteChange(Arc<Path>),
 }
 
 impl Context {
     /// Emits an event, and logs it.
     pub(super) fn emit(&mut self, mut event: PluginEvent) {
-        event.generation = self.changes.advance();
+        event.generation = self.changes.advance_generation();
         if let (EventKind::Reported(_), Some(socket)) = (&event.kind, &event.socket) {
-            self.work.push_back(Work::Touch(socket.clone()));
+            self.work.push_back(Work::NoteChange(socket.clone()));
         }
         event.log();
         self.outputs.push_back(Output::Event(Box::new(event)));
     }
 
     /// Emits a measurement for the metrics.
-    pub(super) fn measure(&mut self, measurement: Measurement) {
+    pub(super) fn emit_measurement(&mut self, measurement: Measurement) {
         self.outputs.push_back(Output::Measured(measurement));
     }
 
     /// Emits the measurement that something waits or is refused because of a limit.
-    pub(super) fn measure_limit_hit(&mut self, limit: Limit) {
-        self.measure(Measurement::LimitHit(limit));
+    pub(super) fn emit_limit_hit(&mut self, limit: Limit) {
+        self.emit_measurement(Measurement::LimitHit(limit));
     }
 
     /// Closes a connection, whatever its state.
@@ -122,7 +122,7 @@ impl Context {
     /// Counts that something waits or is refused for lack of a descriptor, and warns of the
     /// shortage, unless the last warning is recent.
     pub(super) fn warn_of_shortage(&mut self, shortage: Shortage) {
-        self.measure_limit_hit(Limit::Descriptors);
+        self.emit_limit_hit(Limit::Descriptors);
         if self.connections.take_due_warning(self.now) {
             self.emit(PluginEvent::of_daemon(EventKind::DescriptorsShort(
                 shortage,
@@ -132,13 +132,15 @@ impl Context {
 
     /// Returns the path of a plugin's endpoint in this process's mount namespace.
     pub(super) fn endpoint_path(&self, endpoint: &Path) -> Arc<Path> {
-        self.policy.path_map.find(endpoint).into()
+        self.policy.path_map.translate(endpoint).into()
     }
 
     /// Returns the time of the next check of a plugin that is not watched. The more such plugins
     /// there are, the longer is the interval.
     pub(super) fn next_slow_check(&self) -> Time {
-        let unwatched = self.plugins.saturating_sub(self.connections.watched());
+        let unwatched = self
+            .plugins
+            .saturating_sub(self.connections.watched_count());
         let unwatched = u32::try_from(unwatched).unwrap_or(u32::MAX);
         self.now + SLOW_CHECK + SLOW_CHECK_SHARE.saturating_mul(unwatched)
     }
@@ -154,8 +156,8 @@ impl Context {
     /// Makes a descriptor available, by giving up sources of liveness if necessary. Returns false
     /// if that fails.
     pub(super) fn make_room(&mut self) -> bool {
-        while self.connections.in_use() >= self.connections.limit {
-            if !self.give_up_liveness() {
+        while self.connections.descriptors_in_use() >= self.connections.limit {
+            if !self.give_up_oldest_liveness() {
                 return false;
             }
         }
@@ -166,13 +168,13 @@ impl Context {
     /// descriptor.
     pub(super) fn handle_descriptors_exhausted(&mut self) {
         for _ in 0..GIVEN_UP_AT_ONCE {
-            self.give_up_liveness();
+            self.give_up_oldest_liveness();
         }
     }
 
     /// Gives up the oldest source of liveness. Returns false if there is none. A connection that is
     /// held open is closed without GOAWAY, because its HTTP/2 state belongs to the socket.
-    fn give_up_liveness(&mut self) -> bool {
+    fn give_up_oldest_liveness(&mut self) -> bool {
         let Some((conn, socket, is_open)) = self.connections.remove_oldest_liveness() else {
             return false;
         };
@@ -224,7 +226,7 @@ mod tests {
             connections.hand_over(conn, Owner::Liveness(socket, Server::Registration));
         }
         assert_eq!(
-            connections.in_use(),
+            connections.descriptors_in_use(),
             4,
             "a connection that is held counts twice"
         );
@@ -238,6 +240,12 @@ mod tests {
             [Output::Hangup { .. }, Output::UnwatchPeer { .. }]
         ));
         let connections = &context.connections;
-        assert_eq!((connections.watched(), connections.in_use()), (1, 2));
+        assert_eq!(
+            (
+                connections.watched_count(),
+                connections.descriptors_in_use()
+            ),
+            (1, 2)
+        );
     }
 }

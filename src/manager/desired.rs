@@ -15,10 +15,12 @@ use crate::handler::{DialError, Plugin};
 use crate::time::Time;
 use crate::watch::Identity;
 
-/// A socket that exists, and the progress of its plugin's registration.
+/// A socket that exists, or a plugin that has announced itself, and the progress of the
+/// registration.
 #[derive(Clone, Debug)]
 pub struct Desired {
-    /// The identity of the socket, which distinguishes it from other ones at the same path.
+    /// The identity of the socket or announcement, which distinguishes it from others at the same
+    /// path.
     pub identity: Identity,
     /// The announcement, if the plugin has announced itself; otherwise the watch has found the
     /// socket. Boxed, because few plugins announce themselves.
@@ -55,7 +57,7 @@ pub struct Desired {
     /// Whether a retry was requested since the last attempt began. If that attempt fails, the next
     /// one follows without a delay.
     pub(super) is_retried: bool,
-    /// Whether it is retried when another plugin of the name is deregistered or down.
+    /// Whether the socket is retried when another plugin of the name is deregistered or down.
     pub(super) is_blocked: bool,
 }
 
@@ -83,7 +85,7 @@ impl Desired {
     }
 
     /// Returns whether the result of a dry run is final.
-    pub(super) fn is_observed(&self, now: Time) -> bool {
+    pub(super) fn is_observation_final(&self, now: Time) -> bool {
         let observed = self.observed.as_deref();
         observed.is_some_and(|found| found.is_ok() || self.found + FIRST_MINUTE <= now)
     }
@@ -95,7 +97,11 @@ impl Desired {
 
     /// Returns whether this plugin is not notified of this refusal, because it was notified of the
     /// same one last, and once is enough (`is_notified_once`).
-    pub(super) fn was_notified(&self, plugin: Option<&Arc<Plugin>>, refusal: &Refusal) -> bool {
+    pub(super) fn is_notification_redundant(
+        &self,
+        plugin: Option<&Arc<Plugin>>,
+        refusal: &Refusal,
+    ) -> bool {
         refusal.is_notified_once()
             && self.notified.as_deref() == Some(refusal)
             && self.refused.as_ref() == plugin
@@ -103,8 +109,8 @@ impl Desired {
 
     /// Makes the socket ready for a retry at once, because the cause of its last failure may have
     /// been removed.
-    pub(super) fn retry_now(&mut self) {
-        self.backoff.succeed();
+    pub(super) fn prepare_retry(&mut self) {
+        self.backoff.reset();
         self.is_retried = true;
         self.observed = None;
     }
@@ -112,7 +118,7 @@ impl Desired {
     /// Records that its plugin was registered. Returns the plugin that was registered at its path
     /// before, with the user ID of that plugin's process.
     pub(super) fn record_registered(&mut self) -> Option<Box<(Arc<Plugin>, u32)>> {
-        self.backoff.succeed();
+        self.backoff.reset();
         self.last_failure = None;
         self.refused = None;
         self.notified = None;
@@ -126,14 +132,15 @@ impl Desired {
     pub(super) fn record_failed(&mut self, failure: &Failure, now: Time) -> bool {
         let is_refused = *failure == Failure::Dial(DialError::Refused);
         if std::mem::take(&mut self.is_retried) {
-            self.backoff.succeed();
+            self.backoff.reset();
         } else if failure.is_persistent() && self.found + FIRST_MINUTE <= now {
-            self.backoff.pause(now, BACKOFF.cap); // Waiting does not change the plugin's answer.
+            // Waiting does not change the plugin's answer.
+            self.backoff.set_delay(now, BACKOFF.cap);
         } else if is_refused && now < self.found + REDIAL_PERIOD {
-            self.backoff.fail_by(REDIAL, now);
+            self.backoff.record_failure_with(REDIAL, now);
         } else {
             // mutation: a failed registration is tried again at once
-            self.backoff.fail(now);
+            self.backoff.record_failure(now);
         }
         let is_news = self.last_failure.as_deref() != Some(failure);
         self.last_failure = Some(Box::new(failure.clone()));
@@ -151,9 +158,9 @@ impl Desired {
         self.refused = plugin.filter(|_| found.is_err()).cloned();
         self.notified = None;
         if found.is_ok() {
-            self.backoff.succeed();
+            self.backoff.reset();
         } else {
-            self.backoff.fail(now);
+            self.backoff.record_failure(now);
         }
         self.last_failure = None;
         let before = self.observed.replace(Box::new(found.clone()));
@@ -188,22 +195,22 @@ struct Failed {
 
 impl RetryDelay {
     /// Records that an attempt failed at `now`.
-    pub fn fail(&mut self, now: Time) {
-        self.fail_by(BACKOFF, now);
+    pub fn record_failure(&mut self, now: Time) {
+        self.record_failure_with(BACKOFF, now);
     }
 
-    /// Records that an attempt failed at `now`. The rule determines the delay of the next attempt.
-    pub fn fail_by(&mut self, rule: Backoff, now: Time) {
-        self.pause(now, rule.after(self.delay()));
+    /// Records that an attempt failed at `now`. The delay of the next attempt follows `rule`.
+    pub fn record_failure_with(&mut self, rule: Backoff, now: Time) {
+        self.set_delay(now, rule.next_pause(self.delay()));
     }
 
-    /// Sets the delay of the next attempt, whatever it was before.
-    pub(super) fn pause(&mut self, now: Time, delay: Duration) {
+    /// Sets the delay of the next attempt after `now`, whatever the delay was before.
+    pub(super) fn set_delay(&mut self, now: Time, delay: Duration) {
         self.failed = Some(Box::new(Failed { at: now, delay }));
     }
 
-    /// Records that an attempt succeeded, and forgets earlier failures.
-    pub fn succeed(&mut self) {
+    /// Forgets the failures: the next attempt is not delayed.
+    pub fn reset(&mut self) {
         self.failed = None;
     }
 
@@ -244,7 +251,7 @@ mod tests {
         let mut backoff = RetryDelay::default();
         let mut delays = Vec::new();
         for _ in 0..10 {
-            backoff.fail(Time::ZERO);
+            backoff.record_failure(Time::ZERO);
             delays.push(backoff.delay().unwrap().as_millis());
         }
         assert_eq!(
@@ -259,11 +266,11 @@ mod tests {
     fn a_delay_counts_from_the_failure_and_ends_with_a_success() {
         let mut backoff = RetryDelay::default();
         assert_eq!(backoff.until(), None);
-        backoff.fail(Time::from_millis(100));
+        backoff.record_failure(Time::from_millis(100));
         assert_eq!(backoff.until(), Some(Time::from_millis(600)));
-        backoff.fail(Time::from_millis(700));
+        backoff.record_failure(Time::from_millis(700));
         assert_eq!(backoff.until(), Some(Time::from_millis(1700)));
-        backoff.succeed();
+        backoff.reset();
         assert_eq!(backoff.until(), None);
     }
 }

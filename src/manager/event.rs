@@ -7,8 +7,8 @@
 //! What only helps to debug the daemon, such as the calls of an operation, is logged at debug level
 //! and is not an event.
 //!
-//! A new kind needs a variant of [`EventKind`], its arms in `class` and `Message`, which the
-//! compiler requires, and an entry in `guide/log.rs`. If the kind stores words of a peer or a
+//! A new kind needs a variant of [`EventKind`], its arms in `reason_and_level` and `Message`, which
+//! the compiler requires, and an entry in `guide/log.rs`. If the kind stores words of a peer or a
 //! handler, add it to `has_stored_text`; if it changes which plugin is current, add it to
 //! `ByName::handle_event`.
 
@@ -212,13 +212,13 @@ impl PluginEvent {
 
     /// Returns the reason in CamelCase, as in Kubernetes events.
     pub fn reason(&self) -> &'static str {
-        self.kind.class().0
+        self.kind.reason_and_level().0
     }
 
     /// Returns the level at which the event is logged. A repeated failure is logged at debug level:
     /// the first one usually had a higher level.
     pub fn level(&self) -> Level {
-        self.kind.class().1
+        self.kind.reason_and_level().1
     }
 
     /// Returns whether the type of the event is `Warning`; otherwise it is `Normal`.
@@ -228,7 +228,7 @@ impl PluginEvent {
                 failure, retry_in, ..
             } => {
                 let is_passing = failure.is_socket_changed() && retry_in.is_some();
-                !failure.is_wanted() && !is_passing
+                !failure.is_intended() && !is_passing
             }
             _ => self.level() == Level::Warn,
         }
@@ -252,7 +252,7 @@ impl PluginEvent {
     }
 
     /// Returns whether `other` is the same event again: only the generation, the attempt, the time
-    /// for which or after which it is retried, and the mark of a repetition may differ.
+    /// for which or after which it is retried, `is_first` and `is_repeated` may differ.
     pub fn is_repeated_by(&self, other: &Self) -> bool {
         let is_same_kind = match (&self.kind, &other.kind) {
             (
@@ -281,7 +281,7 @@ impl PluginEvent {
 
 impl EventKind {
     /// Returns the reason and the level.
-    fn class(&self) -> (&'static str, Level) {
+    fn reason_and_level(&self) -> (&'static str, Level) {
         use Level::{Debug, Info, Warn};
         match self {
             Self::SocketFound => ("SocketFound", Debug),
@@ -303,7 +303,7 @@ impl EventKind {
                 is_repeated,
             } => match failure.reason() {
                 reason if *is_repeated => (reason, Debug),
-                reason if failure.is_wanted() => (reason, Info),
+                reason if failure.is_intended() => (reason, Info),
                 reason if failure.is_socket_changed() && retry_in.is_some() => (reason, Debug),
                 reason => (reason, Warn),
             },

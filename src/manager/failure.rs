@@ -15,7 +15,8 @@ use crate::escape;
 use crate::grpc::{CallError, Code};
 use crate::handler::{CallFailure, DialError, Reason};
 
-/// The reason why a plugin is not registered, or why a check of a registered plugin failed.
+/// The reason why a plugin is not registered, why a check of a registered plugin failed, or why a
+/// handler has given up a registered plugin.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Failure {
     /// The connection to the plugin's socket could not be established.
@@ -76,12 +77,12 @@ pub enum Refusal {
 impl Failure {
     /// Returns whether the failure follows from the configuration, and so is not an error: plugins
     /// of unknown types are ignored.
-    pub fn is_wanted(&self) -> bool {
+    pub fn is_intended(&self) -> bool {
         matches!(self, Self::Refused(Refusal::Ignored(_)))
     }
 
     /// Returns whether the socket at the path is missing or was replaced. The watch usually reports
-    /// that in a moment, so this is not a warning if the attempt is repeated.
+    /// that in a moment, so this is not a warning if another attempt follows.
     pub fn is_socket_changed(&self) -> bool {
         matches!(
             self,
@@ -227,7 +228,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_plugin_is_notified_of_a_refusal_in_kubelet_s_exact_words() {
+    fn a_refusal_is_worded_exactly_as_by_kubelet() {
         let sent = |refusal: Refusal| {
             let words = refusal.status_error(Path::new("/r/a-reg.sock"));
             words.unwrap_or_default()

@@ -3,7 +3,7 @@
 //!
 //! A new attempt begins only while fewer than [`SOFT_OPERATION_LIMIT`] permits are held, because
 //! the process does not give back the memory that simultaneous operations have needed. Checks, and
-//! attempts that dial once more, take a permit without waiting for one. An operation whose plugin
+//! operations that dial again, take a permit without waiting for one. An operation whose plugin
 //! answers needs its permit only for a moment. An operation that has held its permit for
 //! [`PERMIT_TIME`] while other sockets wait loses the permit and continues without one: from then
 //! on it costs only a descriptor, and so does an operation that waits for a handler or for the lock
@@ -37,8 +37,9 @@ pub(super) struct Limiter {
 }
 
 impl Limiter {
-    /// Returns whether a permit is free. If none is, first releases those that are due.
-    pub(super) fn is_any_free(&mut self, now: Time) -> bool {
+    /// Makes a permit available, by releasing those that are due if none is free. Returns false if
+    /// that fails.
+    pub(super) fn make_permit_available(&mut self, now: Time) -> bool {
         if self.held.len() >= SOFT_OPERATION_LIMIT {
             self.release_due(now);
         }
@@ -71,8 +72,8 @@ impl Limiter {
 
     /// Schedules the next release of a permit if sockets are in the queue. Must be called after the
     /// queue has changed. Permits that are due are released first: a socket that is queued because
-    /// descriptors run short has not tried to get one ([`Limiter::is_any_free`]).
-    pub(super) fn schedule(&mut self, now: Time, timers: &mut Timers) {
+    /// descriptors run short has not tried to get one ([`Limiter::make_permit_available`]).
+    pub(super) fn schedule_release(&mut self, now: Time, timers: &mut Timers) {
         // mutation: a permit that was held for long sets a deadline in the past
         if !self.queue.is_empty() {
             self.release_due(now);
@@ -87,7 +88,7 @@ impl Limiter {
     pub(super) fn handle_timeout(&mut self, now: Time, timers: &mut Timers) {
         self.deadline = Scheduled::default();
         self.release_due(now);
-        self.schedule(now, timers);
+        self.schedule_release(now, timers);
     }
 
     /// Reserves the next free time for dialing a socket that has refused a connection, and returns
@@ -108,7 +109,7 @@ mod tests {
     fn limiter_holding(count: usize) -> Limiter {
         let mut limiter = Limiter::default();
         for n in 0..count {
-            assert!(limiter.is_any_free(Time::ZERO));
+            assert!(limiter.make_permit_available(Time::ZERO));
             let socket = SocketId(n.try_into().unwrap());
             limiter.held.push((socket, Time::ZERO));
         }
@@ -121,7 +122,7 @@ mod tests {
     }
 
     /// Dequeues the ready sockets, and returns their characters.
-    fn ready(limiter: &mut Limiter, room: usize) -> String {
+    fn dequeue(limiter: &mut Limiter, room: usize) -> String {
         let ready = limiter.dequeue_ready(room);
         ready
             .map(|socket| char::from(u8::try_from(socket.0).unwrap()))
@@ -131,16 +132,16 @@ mod tests {
     #[test]
     fn the_socket_that_came_first_gets_the_permit_that_comes_free() {
         let mut limiter = limiter_holding(SOFT_OPERATION_LIMIT);
-        assert!(!limiter.is_any_free(Time::ZERO));
+        assert!(!limiter.make_permit_available(Time::ZERO));
         for name in ['c', 'a', 'b'] {
             enqueue(&mut limiter, name);
         }
         limiter.queue.retain(|it| *it != SocketId('a'.into()));
-        assert_eq!(ready(&mut limiter, usize::MAX), "");
+        assert_eq!(dequeue(&mut limiter, usize::MAX), "");
         limiter.held.retain(|(id, _)| *id != SocketId(0));
-        assert_eq!(ready(&mut limiter, usize::MAX), "c");
+        assert_eq!(dequeue(&mut limiter, usize::MAX), "c");
         limiter.held.retain(|(id, _)| *id != SocketId(1));
-        assert_eq!(ready(&mut limiter, usize::MAX), "b");
+        assert_eq!(dequeue(&mut limiter, usize::MAX), "b");
     }
 
     #[test]
@@ -153,9 +154,9 @@ mod tests {
         limiter.release_due(at);
         assert_eq!((limiter.held.len(), limiter.next_release()), (0, None));
         limiter.held.retain(|(id, _)| *id != SocketId(0));
-        assert_eq!(ready(&mut limiter, usize::MAX), "a");
+        assert_eq!(dequeue(&mut limiter, usize::MAX), "a");
         let mut limiter = limiter_holding(SOFT_OPERATION_LIMIT);
-        assert!(limiter.is_any_free(at), "nothing is queued");
+        assert!(limiter.make_permit_available(at), "nothing is queued");
     }
 
     #[test]
@@ -164,8 +165,8 @@ mod tests {
         for name in ['a', 'b', 'c'] {
             enqueue(&mut limiter, name);
         }
-        assert_eq!(ready(&mut limiter, 0), "");
-        assert_eq!(ready(&mut limiter, 2), "ab");
+        assert_eq!(dequeue(&mut limiter, 0), "");
+        assert_eq!(dequeue(&mut limiter, 2), "ab");
     }
 
     #[test]

@@ -32,7 +32,7 @@ pub enum Input {
         /// The identity of the socket.
         identity: Identity,
     },
-    /// The socket was removed, or a restored socket ([`Manager::restored`]) does not exist.
+    /// The socket was removed, or a restored socket ([`Manager::restored_sockets`]) does not exist.
     Lost {
         /// The path of the socket.
         path: Arc<Path>,
@@ -129,8 +129,9 @@ pub enum Output {
         /// The connection.
         conn: ConnectionId,
     },
-    /// Call [`Manager::handle_io`] for this connection again, after other ones had their turn: it
-    /// has more messages than are handled at once. The connection may have ended meanwhile.
+    /// Call [`Manager::handle_io`] for this connection again, after other connections had their
+    /// turn: more messages have arrived than are handled at once. The connection may have ended
+    /// meanwhile.
     Resume {
         /// The connection.
         conn: ConnectionId,
@@ -290,7 +291,7 @@ pub enum Limit {
     Descriptors,
     /// The number of programs at once: a program waits.
     Programs,
-    /// The memory budget: a call or a list is refused.
+    /// The memory budget: a call, or a list that a plugin has sent, is refused.
     Memory,
 }
 

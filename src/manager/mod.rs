@@ -14,8 +14,8 @@
 //!         Dial, Transmit, Hangup          HandlerHost: handlers, effects, programs
 //! ```
 //!
-//! Work is proportional to what changed: a socket is examined when something happens to it, when
-//! its backoff ends, and once per [`RESYNC_INTERVAL`] as a safety net. All deadlines of the manager
+//! Work is proportional to what changed: a socket is examined when an event concerns it, when its
+//! backoff ends, and once per [`RESYNC_INTERVAL`] as a safety net. All deadlines of the manager
 //! are in one index, so the next one is found without a search.
 //!
 //! Reading order: `socket` has all that is known about one path, with `desired`, `registered` and
@@ -27,7 +27,8 @@
 //! visits each socket and passes on what is left to do. `sockets` finds a socket by its path;
 //! `announced` has the plugins that announce themselves; `saved_state` saves and restores the
 //! registered plugins. `records` is what operators see of a socket, `changes` what has changed
-//! since they looked. `messages` has the inputs and outputs.
+//! since they looked. `reconcile` chooses the action that a socket needs. `messages` has the inputs
+//! and outputs, `event` the events for operators, `failure` the errors, and `ids` the numbers.
 
 mod actions;
 
@@ -270,7 +271,7 @@ impl Manager {
 
     /// Returns what is known about a path, or `None` if nothing is known.
     pub fn socket(&self, path: &Path) -> Option<&Socket> {
-        self.sockets.at(&path.into())
+        self.sockets.get_by_path(&path.into())
     }
 
     /// Returns every socket that exists and its path, in unspecified order.
@@ -292,12 +293,13 @@ impl Manager {
             matches!(failure, Some(Failure::Refused(_)))
         };
         let sockets = self.sockets().filter(move |it| !is_refused(it));
-        sockets.filter_map(Socket::restored)
+        sockets.filter_map(Socket::restored_plugin)
     }
 
-    /// Returns whether restored plugins wait to be registered again, be they refused or not.
+    /// Returns whether restored plugins wait to be registered again, refused ones included.
     pub fn has_restored(&self) -> bool {
-        self.sockets().any(|socket| socket.restored().is_some())
+        self.sockets()
+            .any(|socket| socket.restored_plugin().is_some())
     }
 
     /// Returns the registered plugins of a type and name, oldest first. The last one is the one to
@@ -307,9 +309,10 @@ impl Manager {
         instances.iter().map(|instance| &instance.plugin)
     }
 
-    /// Returns the plugin to use for the type and the name of `of`.
-    pub(crate) fn current(&self, of: &Arc<Plugin>) -> Option<&Arc<Plugin>> {
-        Some(&self.names.current(of)?.plugin)
+    /// Returns the plugin to use for the type and the name of `of`, or `None` if no plugin of that
+    /// name is registered.
+    pub(crate) fn current_plugin(&self, of: &Arc<Plugin>) -> Option<&Arc<Plugin>> {
+        Some(&self.names.current_instance(of)?.plugin)
     }
 
     /// Assigns plugins of these types to `handler`, instead of to an earlier handler. Attempts that
@@ -342,7 +345,7 @@ impl Manager {
             context,
             ..
         } = self;
-        host.unassigned = host.handlers.unassigned().collect();
+        host.unassigned = host.handlers.unassigned_handlers().collect();
         sockets.deregister_reassigned(&host.handlers, names, context);
         self.handle_input(Input::Reconsider, now);
         changed
@@ -395,19 +398,19 @@ impl Manager {
     /// Starts the next generation, for an event that the manager does not emit itself, and returns
     /// it.
     pub fn advance_generation(&mut self) -> Generation {
-        self.context.changes.advance()
+        self.context.changes.advance_generation()
     }
 
     // --- The requests of an operator ---
 
     /// Emits an event of the daemon.
-    pub(crate) fn report(&mut self, kind: EventKind) {
+    pub(crate) fn emit_daemon_event(&mut self, kind: EventKind) {
         self.context.emit(PluginEvent::of_daemon(kind));
     }
 
-    /// Retries the selected plugins now, and restarts their backoff: those that were refused or
-    /// wait for their backoff are dialed again, and those that are down are checked. Returns the
-    /// number of these, or `None` if no record was selected.
+    /// Retries the selected plugins now: those that were refused or wait for their backoff are
+    /// dialed again with a new backoff, and those that are down are checked. Returns the number of
+    /// these plugins, or `None` if no record was selected.
     pub fn retry(&mut self, is_selected: &dyn Fn(&Record<'_>) -> bool, now: Time) -> Option<usize> {
         self.context.now = now;
         let mut is_any_selected = false;
@@ -439,7 +442,7 @@ impl Manager {
     }
 
     /// Deregisters the plugins of a type and name that are down. Those whose sockets exist are then
-    /// tried again. Returns the number of plugins.
+    /// tried again. Returns the number of plugins that were down.
     pub fn forget(&mut self, kind: &str, name: &str, now: Time) -> Result<usize, ForgetError> {
         self.context.now = now;
         let mut is_any = false;
@@ -468,11 +471,11 @@ impl Manager {
                 continue;
             };
             if let Some(registered) = &mut socket.registered {
-                registered.health.end_grace();
+                registered.health.require_deregistration();
                 self.names.set_is_up(&registered.plugin, *id, false);
             }
             self.sockets.mark_dirty(*id, &mut self.context);
-            self.sockets.withdraw_announced(*id, &mut self.context);
+            self.sockets.withdraw_announcement(*id, &mut self.context);
         }
         self.run_until_idle();
         Ok(down.len())

@@ -1,7 +1,7 @@
 //! Plugin names: which operation may ask a handler about a name, and which plugin of the name to
 //! use.
 //!
-//! Pure: names keep numbers of sockets, and never touch a socket.
+//! Pure: names keep the IDs of sockets, and never change a socket.
 //!
 //! The handler's contract holds per plugin name, whatever sockets the plugins of that name have: an
 //! operation acquires the name before its first question, and keeps it until the operation ends or
@@ -76,7 +76,7 @@ pub(super) struct Removed {
 
 impl Names {
     /// Adds a socket to the queue for a name. Returns whether it has acquired the name at once.
-    pub(super) fn acquire(&mut self, plugin: &Arc<Plugin>, socket: SocketId) -> bool {
+    pub(super) fn acquire_lock(&mut self, plugin: &Arc<Plugin>, socket: SocketId) -> bool {
         let queue = &mut self.name_or_insert(plugin).queue;
         // mutation: two operations speak to a handler about one name
         let is_free = queue.iter().all(|(_, lock)| *lock == Lock::Stalled);
@@ -87,7 +87,11 @@ impl Names {
 
     /// Removes a socket from the queue for a name. Returns the socket that acquires the name
     /// because of that.
-    pub(super) fn release(&mut self, plugin: &Arc<Plugin>, socket: SocketId) -> Option<SocketId> {
+    pub(super) fn release_lock(
+        &mut self,
+        plugin: &Arc<Plugin>,
+        socket: SocketId,
+    ) -> Option<SocketId> {
         let mut entry = self.occupied_entry(plugin)?;
         let name = entry.get_mut();
         let place = name.queue.iter().position(|(it, _)| *it == socket)?;
@@ -100,7 +104,11 @@ impl Names {
 
     /// Lets other sockets pass one whose question is stalled. Returns the socket that acquires the
     /// name because of that.
-    pub(super) fn stall(&mut self, plugin: &Arc<Plugin>, socket: SocketId) -> Option<SocketId> {
+    pub(super) fn let_others_pass(
+        &mut self,
+        plugin: &Arc<Plugin>,
+        socket: SocketId,
+    ) -> Option<SocketId> {
         let name = self.name_mut(plugin)?;
         let lock = name
             .queue
@@ -118,12 +126,12 @@ impl Names {
     }
 
     /// Returns the number of operations that have acquired a name or wait for one.
-    pub(super) fn queued(&self) -> usize {
+    pub(super) fn queue_len(&self) -> usize {
         self.names.values().map(|it| it.queue.len()).sum()
     }
 
     /// Returns the number of registered plugins of all names.
-    pub(super) fn registered(&self) -> usize {
+    pub(super) fn instance_count(&self) -> usize {
         self.names.values().map(|it| it.instances.len()).sum()
     }
 
@@ -134,21 +142,21 @@ impl Names {
     }
 
     /// Returns the plugin to use for a name: the newest, or `None` if none is registered.
-    pub(super) fn current(&self, plugin: &Arc<Plugin>) -> Option<&Instance> {
+    pub(super) fn current_instance(&self, plugin: &Arc<Plugin>) -> Option<&Instance> {
         self.instances(plugin).last()
     }
 
     /// Adds a registered plugin as the newest of its name. Returns the plugin that was the newest
     /// before.
-    pub(super) fn add(&mut self, instance: Instance) -> Option<&Instance> {
+    pub(super) fn add_instance(&mut self, instance: Instance) -> Option<&Instance> {
         let instances = &mut self.name_or_insert(&instance.plugin).instances;
         instances.push(instance);
         let before = instances.len().checked_sub(2)?;
         instances.get(before)
     }
 
-    /// Removes a plugin that was deregistered.
-    pub(super) fn remove(&mut self, plugin: &Arc<Plugin>, socket: SocketId) -> Removed {
+    /// Removes a plugin that was deregistered. Returns what that changes for others.
+    pub(super) fn remove_instance(&mut self, plugin: &Arc<Plugin>, socket: SocketId) -> Removed {
         let Some(mut entry) = self.occupied_entry(plugin) else {
             return Removed::default();
         };
@@ -169,7 +177,7 @@ impl Names {
     }
 
     /// Returns the registered plugins of a name that have another socket, oldest first.
-    pub(super) fn others(
+    pub(super) fn other_instances(
         &self,
         plugin: &Arc<Plugin>,
         own: SocketId,
@@ -178,13 +186,18 @@ impl Names {
         instances.filter(move |it| it.socket != own)
     }
 
-    /// Retries a socket once the plugin of the socket `holder` is deregistered or down.
-    pub(super) fn block(&mut self, plugin: &Arc<Plugin>, socket: SocketId, holder: SocketId) {
+    /// Requests a retry of a socket once the plugin of the socket `holder` is deregistered or down.
+    pub(super) fn request_retry(
+        &mut self,
+        plugin: &Arc<Plugin>,
+        socket: SocketId,
+        holder: SocketId,
+    ) {
         self.name_or_insert(plugin).blocked.push((socket, holder));
     }
 
-    /// Cancels the retry that [`Names::block`] has requested for a socket.
-    pub(super) fn unblock(&mut self, plugin: &Arc<Plugin>, socket: SocketId) {
+    /// Cancels the retry that [`Names::request_retry`] has requested for a socket.
+    pub(super) fn cancel_retry(&mut self, plugin: &Arc<Plugin>, socket: SocketId) {
         if let Some(mut entry) = self.occupied_entry(plugin) {
             let blocked = &mut entry.get_mut().blocked;
             blocked.retain(|(it, _)| *it != socket);
@@ -225,7 +238,7 @@ impl Names {
     }
 }
 
-/// Removes a name, unless it has instances or a socket waits for it.
+/// Removes a name, unless it has instances, or a socket holds it, waits for it or is to be retried.
 fn remove_if_unused(entry: OccupiedEntry<'_, NameKey, Name>) {
     let name = entry.get();
     if name.instances.is_empty() && name.queue.is_empty() && name.blocked.is_empty() {
@@ -281,8 +294,8 @@ mod tests {
         Arc::new(Plugin::from_info(info, Path::new("/r/a").into()).expect("it has a name"))
     }
 
-    fn add(names: &mut Names, plugin: &Arc<Plugin>, number: u64) -> Option<SocketId> {
-        let before = names.add(Instance {
+    fn add_plugin(names: &mut Names, plugin: &Arc<Plugin>, number: u64) -> Option<SocketId> {
+        let before = names.add_instance(Instance {
             plugin: plugin.clone(),
             socket: SocketId(number),
             uid: None,
@@ -296,37 +309,52 @@ mod tests {
         let keys = [("K", "a"), ("L", "a"), ("K", "b")];
         let [a, other_type, other_name] = keys.map(|(kind, name)| plugin(kind, name, ""));
         let mut names = Names::default();
-        assert!(names.acquire(&a, SocketId(1)));
-        assert!(names.acquire(&other_type, SocketId(2)) && names.acquire(&other_name, SocketId(3)));
-        assert!(!names.acquire(&a, SocketId(4)) && !names.acquire(&a, SocketId(5)));
+        assert!(names.acquire_lock(&a, SocketId(1)));
+        assert!(
+            names.acquire_lock(&other_type, SocketId(2))
+                && names.acquire_lock(&other_name, SocketId(3))
+        );
+        assert!(!names.acquire_lock(&a, SocketId(4)) && !names.acquire_lock(&a, SocketId(5)));
         assert!(names.is_held(&a, SocketId(1)) && !names.is_held(&a, SocketId(5)));
-        assert_eq!(names.release(&a, SocketId(4)), None, "it waited");
-        assert_eq!(names.release(&a, SocketId(1)), Some(SocketId(5)));
+        assert_eq!(names.release_lock(&a, SocketId(4)), None, "it waited");
+        assert_eq!(names.release_lock(&a, SocketId(1)), Some(SocketId(5)));
         assert_eq!(
-            names.release(&a, SocketId(1)),
+            names.release_lock(&a, SocketId(1)),
             None,
             "it was released before"
         );
-        assert_eq!(names.release(&a, SocketId(5)), None, "no other waits");
+        assert_eq!(names.release_lock(&a, SocketId(5)), None, "no other waits");
         assert!(names.is_held(&other_type, SocketId(2)));
-        assert_eq!((names.queued(), names.names.len()), (2, 2));
+        assert_eq!((names.queue_len(), names.names.len()), (2, 2));
     }
 
     #[test]
     fn a_stalled_socket_keeps_its_name_and_the_next_acquires_it_too() {
         let a = plugin("K", "a", "");
         let mut names = Names::default();
-        assert!(names.acquire(&a, SocketId(1)));
-        assert!(!names.acquire(&a, SocketId(2)) && !names.acquire(&a, SocketId(3)));
-        assert_eq!(names.stall(&a, SocketId(2)), None, "it waits");
-        assert_eq!(names.stall(&a, SocketId(1)), Some(SocketId(2)));
-        assert_eq!(names.stall(&a, SocketId(1)), None, "it is stalled");
+        assert!(names.acquire_lock(&a, SocketId(1)));
+        assert!(!names.acquire_lock(&a, SocketId(2)) && !names.acquire_lock(&a, SocketId(3)));
+        assert_eq!(names.let_others_pass(&a, SocketId(2)), None, "it waits");
+        assert_eq!(names.let_others_pass(&a, SocketId(1)), Some(SocketId(2)));
+        assert_eq!(
+            names.let_others_pass(&a, SocketId(1)),
+            None,
+            "it is stalled"
+        );
         assert!(names.is_held(&a, SocketId(1)) && names.is_held(&a, SocketId(2)));
-        assert_eq!(names.release(&a, SocketId(1)), None, "another holds it");
-        assert_eq!(names.release(&a, SocketId(2)), Some(SocketId(3)));
-        assert_eq!(names.stall(&a, SocketId(3)), None, "no other waits");
+        assert_eq!(
+            names.release_lock(&a, SocketId(1)),
+            None,
+            "another holds it"
+        );
+        assert_eq!(names.release_lock(&a, SocketId(2)), Some(SocketId(3)));
+        assert_eq!(
+            names.let_others_pass(&a, SocketId(3)),
+            None,
+            "no other waits"
+        );
         assert!(
-            names.acquire(&a, SocketId(4)),
+            names.acquire_lock(&a, SocketId(4)),
             "only stalled ones are before it"
         );
     }
@@ -335,41 +363,53 @@ mod tests {
     fn the_newest_plugin_is_current_and_the_older_one_promoted() {
         let (old, new) = (plugin("K", "a", "/old"), plugin("K", "a", "/new"));
         let mut names = Names::default();
-        assert_eq!(add(&mut names, &old, 1), None);
-        assert_eq!(add(&mut names, &new, 2), Some(SocketId(1)));
-        assert_eq!(names.current(&old).map(|it| it.socket), Some(SocketId(2)));
-        assert_eq!(names.remove(&new, SocketId(2)).promoted, Some(old.clone()));
-        assert_eq!(names.remove(&old, SocketId(1)).promoted, None);
-        assert!(names.names.is_empty());
-        add(&mut names, &old, 1);
-        add(&mut names, &new, 2);
+        assert_eq!(add_plugin(&mut names, &old, 1), None);
+        assert_eq!(add_plugin(&mut names, &new, 2), Some(SocketId(1)));
         assert_eq!(
-            names.remove(&old, SocketId(1)).promoted,
+            names.current_instance(&old).map(|it| it.socket),
+            Some(SocketId(2))
+        );
+        assert_eq!(
+            names.remove_instance(&new, SocketId(2)).promoted,
+            Some(old.clone())
+        );
+        assert_eq!(names.remove_instance(&old, SocketId(1)).promoted, None);
+        assert!(names.names.is_empty());
+        add_plugin(&mut names, &old, 1);
+        add_plugin(&mut names, &new, 2);
+        assert_eq!(
+            names.remove_instance(&old, SocketId(1)).promoted,
             None,
             "it was replaced"
         );
-        assert_eq!(names.current(&old).map(|it| it.socket), Some(SocketId(2)));
+        assert_eq!(
+            names.current_instance(&old).map(|it| it.socket),
+            Some(SocketId(2))
+        );
     }
 
     #[test]
     fn an_endpoint_has_one_holder_and_blocked_sockets_return() {
         let a = plugin("K", "a", "/p/a.sock");
         let mut names = Names::default();
-        add(&mut names, &a, 1);
+        add_plugin(&mut names, &a, 1);
         let holder = |names: &Names, own| {
-            let mut others = names.others(&a, own);
+            let mut others = names.other_instances(&a, own);
             others.find(|it| it.is_up).map(|it| it.socket)
         };
         assert_eq!(holder(&names, SocketId(1)), None, "its own");
         assert_eq!(holder(&names, SocketId(2)), Some(SocketId(1)));
-        names.block(&a, SocketId(2), SocketId(1));
-        names.block(&a, SocketId(3), SocketId(1));
-        names.unblock(&a, SocketId(3));
+        names.request_retry(&a, SocketId(2), SocketId(1));
+        names.request_retry(&a, SocketId(3), SocketId(1));
+        names.cancel_retry(&a, SocketId(3));
         assert_eq!(names.record_down(&a, SocketId(1)), [SocketId(2)]);
         assert_eq!(holder(&names, SocketId(2)), None, "it is down");
         names.set_is_up(&a, SocketId(1), true);
-        names.block(&a, SocketId(2), SocketId(1));
-        assert_eq!(names.remove(&a, SocketId(1)).unblocked, [SocketId(2)]);
+        names.request_retry(&a, SocketId(2), SocketId(1));
+        assert_eq!(
+            names.remove_instance(&a, SocketId(1)).unblocked,
+            [SocketId(2)]
+        );
         assert!(names.names.is_empty());
     }
 }

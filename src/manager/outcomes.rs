@@ -84,7 +84,7 @@ impl Visit<'_> {
             uid,
             is_up,
         };
-        let current = self.manager.names.add(instance);
+        let current = self.manager.names.add_instance(instance);
         let replaced = current.map(|it| it.socket);
         if let Some(kind) = takeover_warning(plugin, uid, current, predecessor) {
             let context = &mut self.manager.context;
@@ -92,7 +92,7 @@ impl Visit<'_> {
         }
         if let Some(replaced) = replaced {
             let context = &mut self.manager.context;
-            self.manager.sockets.touch_instance(replaced, context);
+            self.manager.sockets.note_standby_change(replaced, context);
         }
         if self.socket.announced().is_some() {
             // mutation: an older endpoint of a name that is announced again stays
@@ -100,8 +100,8 @@ impl Visit<'_> {
         }
         let handler = self.manager.host.handlers.find(&plugin.kind);
         if let (true, Some(registered)) = (active.handler != handler, &mut self.socket.registered) {
-            // The handler was replaced or removed meanwhile: it has to deregister the plugin. After
-            // that, the new handler, if there is one, registers the plugin.
+            // The handler was replaced or removed meanwhile: the old handler has to deregister the
+            // plugin. After that, the new handler, if there is one, registers the plugin.
             registered.health.must_deregister = true;
             self.socket.is_dirty = true;
         }
@@ -110,7 +110,7 @@ impl Visit<'_> {
             let context = &mut self.manager.context;
             self.manager
                 .host
-                .notify(handler, subject, context, |handler, context| {
+                .notify_handler(handler, subject, context, |handler, context| {
                     handler.registered(plugin, context);
                 });
         }
@@ -119,7 +119,7 @@ impl Visit<'_> {
     /// Emits the event `Promoted` for a plugin that has become current, and notifies its handler,
     /// unless the plugin is not current any more.
     fn notify_promoted(&mut self, plugin: &Arc<Plugin>) {
-        let current = self.manager.names.current(plugin);
+        let current = self.manager.names.current_instance(plugin);
         let Some(id) = current
             .filter(|it| it.plugin == *plugin)
             .map(|it| it.socket)
@@ -137,7 +137,7 @@ impl Visit<'_> {
         if let Some(KnownBy::Handler(handler)) = registered.map(|registered| registered.known_by) {
             self.manager
                 .host
-                .notify(handler, (id, plugin), context, |handler, context| {
+                .notify_handler(handler, (id, plugin), context, |handler, context| {
                     handler.promoted(plugin, context);
                 });
         }
@@ -186,7 +186,7 @@ impl Visit<'_> {
     }
 
     fn record_failure(&mut self, active: &Active, failure: &Failure, is_notified: bool) {
-        self.examine_replaced(failure);
+        self.request_reexamination(failure);
         let context = &mut self.manager.context;
         let Some(desired) = self.socket.desired_of(active) else {
             return;
@@ -211,7 +211,7 @@ impl Visit<'_> {
         if is_announced {
             let context = &mut self.manager.context;
             // mutation: a plugin that announced itself and was refused is tried again
-            self.socket.withdraw(context);
+            self.socket.withdraw_announcement(context);
         }
     }
 
@@ -219,7 +219,7 @@ impl Visit<'_> {
     /// has found. inotify does not report that if the path is a symbolic link to the socket, or if
     /// the file system has no birth times and the modification time, which then identifies the
     /// socket, has changed.
-    fn examine_replaced(&mut self, failure: &Failure) {
+    fn request_reexamination(&mut self, failure: &Failure) {
         if *failure == Failure::Dial(DialError::Replaced) {
             let path = self.socket.path.clone();
             let outputs = &mut self.manager.context.outputs;
@@ -244,7 +244,7 @@ impl Visit<'_> {
     /// Processes a failed check of a registered plugin, and sets the time of the next one. If the
     /// daemon lacked a descriptor or memory for the check, the plugin does not count as down.
     fn record_check_failure(&mut self, failure: &Failure) {
-        self.examine_replaced(failure);
+        self.request_reexamination(failure);
         let context = &mut self.manager.context;
         let slow_check = context.next_slow_check();
         let Some(registered) = &mut self.socket.registered else {
@@ -272,7 +272,7 @@ impl Visit<'_> {
         let announced = self.socket.announced();
         let is_it = announced.is_some_and(|it| Arc::ptr_eq(&it.plugin, plugin));
         let registered = self.socket.registered.as_mut().filter(|_| is_it);
-        if registered.is_some_and(|it| it.health.give_up(now)) {
+        if registered.is_some_and(|it| it.health.record_given_up(now)) {
             self.handle_down(&Failure::GivenUp(reason));
         }
     }
@@ -288,7 +288,7 @@ impl Visit<'_> {
         let is_announced = registered.identity.is_of_announcement();
         let names = &mut self.manager.names;
         let has_fallback = names
-            .others(&registered.plugin, self.socket.id)
+            .other_instances(&registered.plugin, self.socket.id)
             .any(|it| it.is_up);
         let grace = match context.policy.on_down {
             _ if is_announced && has_fallback => Some(Duration::ZERO),
@@ -317,7 +317,7 @@ impl Visit<'_> {
             self.manager.sockets.retry_now(id, context);
         }
         if is_announced && grace == Some(Duration::ZERO) {
-            self.socket.withdraw(context);
+            self.socket.withdraw_announcement(context);
         }
     }
 }

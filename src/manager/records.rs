@@ -187,7 +187,7 @@ impl Socket {
     pub(super) fn note_changes(&mut self, context: &mut Context) {
         let changes = &mut context.changes;
         if self.is_empty() {
-            return changes.remove(&self.path, &self.seen);
+            return changes.note_removal(&self.path, &self.seen);
         }
         let summary = self.summary();
         let seen = &mut self.seen;
@@ -199,7 +199,7 @@ impl Socket {
             seen.since = context.now;
         }
         seen.summary = summary;
-        changes.touch(self.id, seen);
+        changes.note_change(self.id, seen);
     }
 }
 
@@ -243,7 +243,7 @@ impl ChangeCursor {
 
     /// Returns the generation of the last change that the reader has seen. Another reader can
     /// continue from there: for a record that this one has not seen, `is_new` may then be false.
-    pub fn seen(&self) -> Generation {
+    pub fn last_seen(&self) -> Generation {
         self.seen
     }
 }
@@ -289,7 +289,7 @@ impl<'a> Records<'a> {
     }
 
     /// Returns the next record of a list, and advances the cursor; `None` at the end.
-    pub fn next(self, cursor: &mut RecordCursor) -> Option<Record<'a>> {
+    pub fn next_record(self, cursor: &mut RecordCursor) -> Option<Record<'a>> {
         let socket = self.0.sockets.first_after(cursor.last)?;
         cursor.last = Some(socket.id);
         Some(self.record_of(socket))
@@ -297,7 +297,7 @@ impl<'a> Records<'a> {
 
     /// Returns every [`Socket`], in the order of the paths.
     pub fn sockets_by_path(self) -> impl Iterator<Item = &'a Socket> {
-        self.0.sockets.by_path()
+        self.0.sockets.sorted_by_path()
     }
 
     /// Returns the record of a socket.
@@ -306,7 +306,7 @@ impl<'a> Records<'a> {
         let mut state = summary.state;
         if let (State::Registered, Some(registered)) = (state, &socket.registered) {
             // A restored plugin is not an instance of its name until it is registered again.
-            let current = self.0.names.current(&registered.plugin);
+            let current = self.0.names.current_instance(&registered.plugin);
             let is_used = current.is_none_or(|it| it.socket == socket.id);
             if !is_used && !registered.is_restored() {
                 state = State::Standby;
@@ -334,13 +334,13 @@ impl<'a> Records<'a> {
             sockets, context, ..
         } = self.0;
         let (changes, seen) = (&context.changes, cursor.seen);
-        if !changes.is_resumable(seen) {
+        if !changes.can_resume_after(seen) {
             return Err(Expired);
         }
         let removed = changes.removed_after(seen);
         let before = removed.map_or(Generation::MAX, |it| it.generation);
         let mut changed = changes
-            .after(seen)
+            .changed_after(seen)
             .take_while(|(generation, _)| *generation < before)
             .filter_map(|(_, id)| sockets.get(id));
         let change = match (changed.next(), removed) {
@@ -374,14 +374,18 @@ impl<'a> Records<'a> {
         let (connections, budget) = (&context.connections, &context.budget);
         [
             usage("sockets", sockets.len(), MAX_SOCKETS),
-            usage("connections", connections.in_use(), connections.limit),
+            usage(
+                "connections",
+                connections.descriptors_in_use(),
+                connections.limit,
+            ),
             usage("operations", limiter.held.len(), SOFT_OPERATION_LIMIT),
-            usage("memory", budget.held(), budget.limit()),
+            usage("memory", budget.held_octets(), budget.limit()),
         ]
     }
 
     /// Returns the number of connections to plugins that are being dialed or are open.
-    pub fn connections(self) -> usize {
+    pub fn connection_count(self) -> usize {
         self.0.context.connections.open
     }
 
@@ -393,7 +397,7 @@ impl<'a> Records<'a> {
     }
 
     /// Returns the number of sockets that exist and were never dialed.
-    pub fn undialed(self) -> usize {
+    pub fn undialed_count(self) -> usize {
         let desired = self.0.sockets().filter_map(Socket::desired);
         desired.filter(|desired| desired.attempts == 0).count()
     }

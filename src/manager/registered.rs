@@ -3,16 +3,16 @@
 //! A plugin enters the actual state before its handler registers it, so that a removal in the
 //! meantime becomes a deregistration, and leaves it before its handler deregisters it.
 //!
-//! A plugin that is killed leaves its socket behind, so its directory does not show that it has
-//! gone. Once the plugin is registered, the connection on which it was notified becomes its source
-//! of liveness: the daemon watches the peer process, whose end is reported within milliseconds, or,
-//! if that is impossible, as before Linux 6.5, holds the connection open. If descriptors run short,
-//! the plugin is checked at intervals of 30 s or more instead. When the source is lost, the plugin
-//! is checked: GetInfo is called again. If the plugin answers, only the source of liveness was
-//! lost. Otherwise the plugin is down, and is checked again with backoff until it answers or its
-//! socket is removed. It stays registered meanwhile, unless [`OnDown`](crate::config::OnDown)
-//! requires its deregistration; its handler is not informed. Plugins that announce themselves
-//! differ (see `announced`).
+//! A plugin that is killed leaves its socket behind, so the watch does not notice the end of the
+//! plugin. Once the plugin is registered, the connection on which it was notified becomes its
+//! source of liveness: the daemon watches the peer process, whose end is reported within
+//! milliseconds, or, if that is impossible, as before Linux 6.5, holds the connection open. If
+//! descriptors run short, the plugin is checked at intervals of 30 s or more instead. When the
+//! source is lost, the plugin is checked: GetInfo is called again. If the plugin answers, only the
+//! source of liveness was lost. Otherwise the plugin is down, and is checked again with backoff
+//! until it answers or its socket is removed. It stays registered meanwhile, unless
+//! [`OnDown`](crate::config::OnDown) requires its deregistration; its handler is not informed.
+//! Plugins that announce themselves differ (see `announced`).
 //!
 //! Most drivers are registered by a registrar, another process. The connection on which a handler
 //! has called the endpoint becomes the driver's source of liveness in the same way: once that is
@@ -43,7 +43,7 @@ use crate::watch::Identity;
 /// A plugin that a handler knows about.
 #[derive(Debug)]
 pub struct Registered {
-    /// The identity of the socket on which the plugin described itself.
+    /// The identity of the socket on which the plugin described itself, or of its announcement.
     pub identity: Identity,
     /// The plugin, as it described itself.
     pub plugin: Arc<Plugin>,
@@ -66,7 +66,7 @@ pub(super) enum KnownBy {
         /// [`DEVICE_GRACE`](crate::config::DEVICE_GRACE).
         is_announced: bool,
     },
-    /// A handler of the process before a restart, or before the stop that is in progress. The
+    /// A handler of the process before a restart or, while the daemon stops, of this process. The
     /// plugin is to be deregistered.
     Predecessor,
 }
@@ -164,7 +164,7 @@ impl Health {
     }
 
     /// Records that the plugin is to be deregistered now.
-    pub(super) fn end_grace(&mut self) {
+    pub(super) fn require_deregistration(&mut self) {
         if let Some(down) = &mut self.down {
             down.grace_until = None;
         }
@@ -172,7 +172,7 @@ impl Health {
     }
 
     /// Returns the source of liveness of that server.
-    pub(super) fn source_mut(&mut self, server: Server) -> Option<&mut Connection> {
+    pub(super) fn liveness_source_mut(&mut self, server: Server) -> Option<&mut Connection> {
         match (server, &mut self.driver) {
             (Server::Registration, _) => self.liveness.as_mut(),
             (Server::Endpoint, Driver::Watched(liveness)) => Some(liveness),
@@ -182,7 +182,7 @@ impl Health {
 
     /// Removes and returns the source of liveness of that server. If that is the endpoint, the next
     /// check also connects to it.
-    pub(super) fn take_source(&mut self, server: Server) -> Option<Connection> {
+    pub(super) fn take_liveness_source(&mut self, server: Server) -> Option<Connection> {
         match server {
             Server::Registration => self.liveness.take(),
             Server::Endpoint => match std::mem::replace(&mut self.driver, Driver::Lost) {
@@ -192,7 +192,8 @@ impl Health {
         }
     }
 
-    /// Records that a source of liveness was lost. Returns whether to check the plugin at once;
+    /// Records that a source of liveness was lost: a connection that was held open
+    /// (`was_connection`), or a watched process. Returns whether to check the plugin at once;
     /// otherwise the time of the check is set.
     pub(super) fn record_liveness_loss(&mut self, was_connection: bool, now: Time) -> bool {
         if was_connection {
@@ -204,14 +205,14 @@ impl Health {
             // connections.
             self.check_at = until;
         } else {
-            self.checks.succeed();
+            self.checks.reset();
         }
         until.is_none()
     }
 
     /// Records that the plugin's handler has given it up, and cancels its next check. Returns
     /// whether the plugin was up before.
-    pub(super) fn give_up(&mut self, now: Time) -> bool {
+    pub(super) fn record_given_up(&mut self, now: Time) -> bool {
         self.check_at = None;
         if let Some(down) = &mut self.down {
             down.is_given_up = true;
@@ -232,14 +233,14 @@ impl Health {
         self.must_deregister = false;
         let was_down = self.down.take_if(|down| !down.is_given_up).is_some();
         if was_down {
-            self.checks.succeed();
+            self.checks.reset();
         }
         if self.liveness.is_none() {
-            self.checks.succeed(); // `check_at` is the time of a slow check.
+            self.checks.reset(); // The next check is a slow one, and `check_at` is set already.
         } else if self.idle_ends < IDLE_ENDS {
-            self.checks.fail(now);
+            self.checks.record_failure(now);
         } else {
-            self.checks.pause(now, IDLE_CHECK_INTERVAL);
+            self.checks.set_delay(now, IDLE_CHECK_INTERVAL);
         }
         was_down
     }
@@ -250,9 +251,9 @@ impl Health {
     /// fails, too.
     pub(super) fn record_no_answer(&mut self, is_socket_changed: bool, now: Time) -> bool {
         if std::mem::take(&mut self.idle_ends) >= IDLE_ENDS {
-            self.checks.succeed();
+            self.checks.reset();
         }
-        self.checks.fail(now);
+        self.checks.record_failure(now);
         // mutation: a plugin that is down is not asked again
         self.check_at = self.checks.until();
         if self.down.as_ref().is_some_and(|down| down.is_given_up) {

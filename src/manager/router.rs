@@ -31,13 +31,13 @@ impl Manager {
                 None => break,
             }
         }
-        for _ in 0..self.context.budget.take_refused() {
-            self.context.measure_limit_hit(Limit::Memory);
+        for _ in 0..self.context.budget.take_refusal_count() {
+            self.context.emit_limit_hit(Limit::Memory);
         }
         let Self {
             sockets, context, ..
         } = self;
-        self.host.drop_unused(sockets);
+        self.host.drop_unused_handlers(sockets);
         if self.resync.at().is_none() && sockets.len() > 0 {
             let at = Some(context.now + RESYNC_INTERVAL);
             context.timers.set(Timer::Resync, &mut self.resync, at);
@@ -62,10 +62,10 @@ impl Manager {
                     self.visit(id, |visit| visit.handle_answer(ticket, result));
                 }
             }
-            Work::Effect(recipient, event) => self.host.deliver(&recipient, event, context),
+            Work::Effect(recipient, event) => self.host.deliver_event(&recipient, event, context),
             Work::Resume(handler, plugin) => self.host.resume_debt(handler, &plugin, context),
             Work::SetDown(plugin, reason) => {
-                if let Some(id) = self.sockets.at(&plugin.socket).map(|it| it.id) {
+                if let Some(id) = self.sockets.get_by_path(&plugin.socket).map(|it| it.id) {
                     self.visit(id, |visit| visit.set_down(&plugin, reason));
                 }
             }
@@ -80,9 +80,9 @@ impl Manager {
                     .socket
                     .handle_liveness_given_up(conn, &visit.manager.context);
             }),
-            Work::Touch(path) => {
-                if let Some(socket) = self.sockets.at_mut(&path) {
-                    context.changes.touch(socket.id, &mut socket.seen);
+            Work::NoteChange(path) => {
+                if let Some(socket) = self.sockets.get_by_path_mut(&path) {
+                    context.changes.note_change(socket.id, &mut socket.seen);
                 }
             }
         }
@@ -112,7 +112,7 @@ impl Manager {
         if is_any_ready {
             // The operations that have just started hold the permits now.
             self.limiter
-                .schedule(self.context.now, &mut self.context.timers);
+                .schedule_release(self.context.now, &mut self.context.timers);
         }
         is_any
     }
@@ -129,7 +129,7 @@ impl Manager {
             return true;
         }
         self.visit(id, |visit| match action {
-            Some(Action::Cancel) => visit.socket.cancel(&mut visit.manager.context),
+            Some(Action::Cancel) => visit.socket.cancel_operation(&mut visit.manager.context),
             Some(Action::Deregister) => visit.start_deregistration(),
             Some(Action::Register) | None => {}
         });
@@ -172,7 +172,7 @@ impl Manager {
         if socket.applied.permit == Permit::Queued && socket.desired.is_none() {
             self.limiter.queue.retain(|queued| *queued != id);
             self.limiter
-                .schedule(self.context.now, &mut self.context.timers);
+                .schedule_release(self.context.now, &mut self.context.timers);
             socket.applied.permit = Permit::None;
         }
         match (&socket.applied.permit, socket.claims_permit()) {
@@ -189,15 +189,15 @@ impl Manager {
         }
         if !socket.desired.as_ref().is_some_and(|it| it.is_blocked) {
             if let Some(plugin) = socket.applied.blocked.take() {
-                self.names.unblock(&plugin, id);
+                self.names.cancel_retry(&plugin, id);
             }
         }
-        let handler = socket.claims_handler();
+        let handler = socket.claimed_handler();
         self.host.set_handler(socket, handler, &mut self.context);
-        if socket.claims_name().is_none() {
+        if socket.claimed_name().is_none() {
             if let Some(before) = socket.applied.name.take() {
                 // mutation: a name is not released when the operation ends
-                let next = self.names.release(&before, id);
+                let next = self.names.release_lock(&before, id);
                 self.sockets.queue_lock_acquired(next, &mut self.context);
             }
         }
@@ -246,10 +246,10 @@ impl Manager {
         context.timers.set(Timer::Stop, &mut self.stop, at);
         for socket in self.sockets.iter_mut() {
             if !socket.running().is_some_and(Operation::is_committed) {
-                socket.cancel(context);
+                socket.cancel_operation(context);
             }
         }
-        // Retries, checks and grace periods have no deadlines any more.
+        // Clears the deadlines of retries, checks and grace periods.
         self.sockets.mark_all_dirty(context);
     }
 
@@ -260,12 +260,12 @@ impl Manager {
         let ids: Vec<_> = self.sockets.iter().map(|socket| socket.id).collect();
         for id in ids {
             self.visit(id, |visit| {
-                visit.drop_operation();
+                visit.drop_operation_and_liveness();
             });
         }
         self.host.hang_up_all(&mut self.context);
-        // The other work is for operations, which were dropped, and for handlers, which need not
-        // process any more events.
+        // The other work is for operations, which were dropped, for handlers, which need not
+        // process any more events, and for checks and records, which end with the daemon.
         let is_kept = |work: &Work| matches!(work, Work::Examine(_));
         self.context.work.retain(is_kept);
     }
@@ -282,7 +282,7 @@ impl Manager {
             ..
         } = &self.context;
         assert!(self.context.work.is_empty(), "something is left to do");
-        let mut deadlines = self.host.deadlines();
+        let mut deadlines = self.host.deadline_count();
         let singles = [self.limiter.deadline, self.resync, self.stop];
         deadlines += singles.iter().filter(|it| it.at().is_some()).count();
         let (mut held, mut queued, mut names, mut registered) = (0, 0, 0, 0);
@@ -297,12 +297,12 @@ impl Manager {
             let is_queued = applied.permit == Permit::Queued;
             assert!(!is_queued || socket.desired.is_some());
             queued += usize::from(is_queued);
-            assert_eq!(applied.name.as_ref(), socket.claims_name());
+            assert_eq!(applied.name.as_ref(), socket.claimed_name());
             names += usize::from(applied.name.is_some());
             if let Some(plugin) = socket.running().and_then(Operation::locked_plugin) {
                 assert!(self.names.is_held(plugin, id), "{plugin}");
             }
-            assert_eq!(applied.handler, socket.claims_handler());
+            assert_eq!(applied.handler, socket.claimed_handler());
             if let Some(handler) = applied.handler {
                 handlers.insert(id.owner(), handler);
             }
@@ -323,15 +323,19 @@ impl Manager {
         }
         assert_eq!(held, self.limiter.held.len());
         assert_eq!(queued, self.limiter.queue.len());
-        assert_eq!(names, self.names.queued());
+        assert_eq!(names, self.names.queue_len());
         assert_eq!(registered, *plugins);
         assert!(
-            self.names.registered() <= registered,
+            self.names.instance_count() <= registered,
             "a name has a plugin that is not registered"
         );
         assert_eq!(deadlines, timers.len(), "a deadline has no owner");
-        let owned = self.sockets.iter().map(Socket::connections).sum::<usize>();
-        let owned = owned + self.host.connections();
+        let owned = self
+            .sockets
+            .iter()
+            .map(Socket::connection_count)
+            .sum::<usize>();
+        let owned = owned + self.host.connection_count();
         assert_eq!(owned, connections.len(), "a connection has no owner");
         self.host.check_owners(&handlers);
     }
@@ -341,8 +345,8 @@ impl Manager {
 type Dirty = SmallVec<[SocketId; 4]>;
 
 impl Socket {
-    /// Cancels the operation.
-    pub(super) fn cancel(&mut self, context: &mut Context) {
+    /// Cancels the operation, if one runs.
+    pub(super) fn cancel_operation(&mut self, context: &mut Context) {
         if let Some(active) = &mut self.active {
             active.target = Target::Gone;
             let work = Work::Operation(self.id, active.id, Event::Cancelled);

@@ -4,7 +4,7 @@
 //! is not running, and its handler must still deregister it. So the registered plugins are saved in
 //! a file; a saved plugin is deregistered if the watch reports its socket as lost.
 //!
-//! A file is at most [`MAX_STATE_FILE`] long, which is also the most that is read. Each of
+//! A file is at most [`MAX_STATE_FILE`] long, which is also the maximum that is read. Each of
 //! [`MAX_SOCKETS`](crate::config::MAX_SOCKETS) plugins has a share of that length, which no honest
 //! plugin exceeds. If a file would be longer, the longest entries are left out, so a registered
 //! plugin with a very long description does not displace those with shorter ones.
@@ -43,7 +43,7 @@ pub struct SavedState {
     left_out: usize,
 }
 
-/// A plugin that was registered.
+/// A plugin that was registered, or that a handler had yet to deregister.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct SavedPlugin {
     socket: PathBuf,
@@ -109,13 +109,13 @@ impl SavedState {
 
     fn to_json(&self) -> Vec<u8> {
         let mut json = Vec::new();
-        escape::json(self, &mut json);
+        escape::append_json(self, &mut json);
         json.push(b'\n');
         json
     }
 
     /// Returns the number of plugins left out: there was no room, or one of the paths is not UTF-8.
-    pub fn left_out(&self) -> usize {
+    pub fn left_out_count(&self) -> usize {
         self.left_out
     }
 
@@ -152,7 +152,7 @@ impl SavedPlugin {
     /// Returns the length of the encoded entry (octets).
     fn len(&self) -> usize {
         let mut json = Vec::new();
-        escape::json(self, &mut json);
+        escape::append_json(self, &mut json);
         json.len()
     }
 
@@ -202,7 +202,7 @@ impl Manager {
 
     /// Returns whether a program registers a new plugin, which has to be saved before the program
     /// is started.
-    pub fn is_add(&self, id: EffectId) -> bool {
+    pub fn is_add_program(&self, id: EffectId) -> bool {
         // mutation: a program is started although its plugin is not saved
         self.host.run_of(id).is_some_and(|run| run.action == "add")
     }
@@ -236,7 +236,7 @@ impl Manager {
 
     /// Returns the sockets of restored plugins that have been neither found nor lost yet, except
     /// those of plugins that announce themselves.
-    pub fn restored(&self) -> Vec<Arc<Path>> {
+    pub fn restored_sockets(&self) -> Vec<Arc<Path>> {
         let is_announced = false;
         let known_by = KnownBy::Restored { is_announced };
         let restored = self.registered().filter(|it| it.known_by == known_by);
@@ -299,7 +299,7 @@ mod tests {
 
     /// Returns an entry with that number of control characters, each of which is escaped to six
     /// octets.
-    fn saved(name: &str, text: usize) -> SavedPlugin {
+    fn saved_plugin(name: &str, text: usize) -> SavedPlugin {
         let plugin = Plugin {
             kind: "CSIPlugin".into(),
             name: name.into(),
@@ -312,18 +312,18 @@ mod tests {
 
     #[test]
     fn a_file_is_never_longer_than_what_is_read() {
-        let large = (0..60).map(|n| saved(&format!("large-{n}"), 25 * 1024));
-        let usual = (0..100).map(|n| saved(&format!("usual-{n}"), 100));
+        let large = (0..60).map(|n| saved_plugin(&format!("large-{n}"), 25 * 1024));
+        let usual = (0..100).map(|n| saved_plugin(&format!("usual-{n}"), 100));
         let mut state = SavedState {
             format: FORMAT.to_owned(),
             boot: BOOT.to_owned(),
-            owed: vec![saved("owed", 40 * 1024)],
+            owed: vec![saved_plugin("owed", 40 * 1024)],
             plugins: usual.chain(large).collect(),
             left_out: 0,
         };
         let content = state.encode();
         assert!(content.len() <= MAX_STATE_FILE, "{}", content.len());
-        let left_out = state.left_out();
+        let left_out = state.left_out_count();
         assert!((5..30).contains(&left_out), "{left_out}");
         let read = SavedState::decode(&content, BOOT).expect("it was just encoded");
         assert_eq!((read.len(), read.owed.len()), (160 - left_out, 1));

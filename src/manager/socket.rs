@@ -121,7 +121,7 @@ impl Socket {
     }
 
     /// Returns the plugin that was restored and has not been registered again, if there is one.
-    pub(super) fn restored(&self) -> Option<&Arc<Plugin>> {
+    pub(super) fn restored_plugin(&self) -> Option<&Arc<Plugin>> {
         let registered = self.registered.as_ref().filter(|it| it.is_restored());
         let found = self.desired.as_ref().and_then(|it| it.restored.as_ref());
         registered.map(|it| &it.plugin).or(found)
@@ -129,7 +129,7 @@ impl Socket {
 
     /// Returns the name of the state of the operation, if one runs.
     pub fn operation_state(&self) -> Option<&'static str> {
-        self.running().map(Operation::state)
+        self.running().map(Operation::state_name)
     }
 
     /// Returns whether nothing is known about the path any more.
@@ -194,22 +194,22 @@ impl Socket {
 
     /// Returns whether an operation runs that takes a permit in its current state.
     pub(super) fn claims_permit(&self) -> bool {
-        self.running().is_some_and(Operation::holds_permit)
+        self.running().is_some_and(Operation::takes_permit)
     }
 
     /// Returns the plugin for whose name the operation holds or awaits the lock.
-    pub(super) fn claims_name(&self) -> Option<&Arc<Plugin>> {
-        self.running()?.plugin()
+    pub(super) fn claimed_name(&self) -> Option<&Arc<Plugin>> {
+        self.running()?.claimed_plugin()
     }
 
     /// Returns the handler that knows the plugin, or was asked about it and may be asked again.
-    pub(super) fn claims_handler(&self) -> Option<HandlerId> {
+    pub(super) fn claimed_handler(&self) -> Option<HandlerId> {
         match &self.registered {
             Some(Registered {
                 known_by: KnownBy::Handler(handler),
                 ..
             }) => Some(*handler),
-            _ => self.claims_name().and(self.active.as_ref()?.handler),
+            _ => self.claimed_name().and(self.active.as_ref()?.handler),
         }
     }
 
@@ -245,7 +245,7 @@ impl Socket {
         let desired = desired.filter(|_| self.applied.permit != Permit::Queued)?;
         // mutation: the end of a backoff is forgotten
         let at = desired.redial_at.or_else(|| desired.backoff.until());
-        at.filter(|at| !desired.is_observed(*at))
+        at.filter(|at| !desired.is_observation_final(*at))
     }
 
     // --- Events ---
@@ -279,14 +279,15 @@ impl Socket {
         Some(Event::Connected)
     }
 
-    /// Processes the end of the operation's connection.
+    /// Processes the end of the operation's connection. Returns the event for the operation, if
+    /// there is one.
     pub(super) fn handle_connection_closed(&mut self, context: &mut Context) -> Option<Event> {
         let active = self.active.as_mut()?;
         if let Some(client) = active.client() {
             client.eof(context.now);
             return active.poll_connection(context).map(Event::Replied);
         }
-        // Nothing is called on the connection to an announced plugin, which is checked later.
+        // An operation that makes no calls continues without its connection.
         let connection = active.connection.take()?;
         context.hang_up(connection);
         None
@@ -298,9 +299,9 @@ impl Socket {
             let is_it = |it: Option<&mut Connection>| it.is_some_and(|it| it.id == conn);
             if let Some(server) = SERVERS
                 .into_iter()
-                .find(|server| is_it(health.source_mut(*server)))
+                .find(|server| is_it(health.liveness_source_mut(*server)))
             {
-                health.take_source(server);
+                health.take_liveness_source(server);
                 log::debug!(
                     "{}: stopped watching its process: low on file descriptors",
                     escape::path(&self.path)
@@ -315,7 +316,7 @@ impl Socket {
     /// Closes the connection to a plugin whose process is watched from now on.
     pub(super) fn handle_peer_watched(&mut self, server: Server, context: &mut Context) {
         let registered = self.registered.as_mut();
-        if let Some(liveness) = registered.and_then(|it| it.health.source_mut(server)) {
+        if let Some(liveness) = registered.and_then(|it| it.health.liveness_source_mut(server)) {
             liveness.close(context);
             context.connections.record_closed(liveness.id);
         }
@@ -324,7 +325,7 @@ impl Socket {
     // --- Connections and the registered plugin ---
 
     /// Returns the number of connections that the socket owns.
-    pub(super) fn connections(&self) -> usize {
+    pub(super) fn connection_count(&self) -> usize {
         let mut count = 0;
         if let Some(active) = &self.active {
             count += usize::from(active.connection.is_some());
@@ -378,7 +379,11 @@ impl Socket {
 
     /// Returns the client of the connection that is held open for liveness.
     pub(super) fn liveness_client(&mut self, server: Server) -> Option<&mut Client> {
-        let liveness = self.registered.as_mut()?.health.source_mut(server)?;
+        let liveness = self
+            .registered
+            .as_mut()?
+            .health
+            .liveness_source_mut(server)?;
         liveness.client.as_deref_mut()
     }
 
@@ -390,7 +395,7 @@ impl Socket {
         }
         if let Some(Registered { health, .. }) = &mut self.registered {
             for server in SERVERS {
-                if let Some(connection) = health.source_mut(server) {
+                if let Some(connection) = health.liveness_source_mut(server) {
                     connection.flush(outputs);
                 }
             }
@@ -469,7 +474,7 @@ impl Active {
         while let Some(event) = self.client()?.poll_event(context.now) {
             if let grpc::Event::Finished { result, .. } = event {
                 if let Some((method, began)) = self.call.take() {
-                    context.measure(Measurement::Called {
+                    context.emit_measurement(Measurement::Called {
                         method,
                         code: result.as_ref().err().map_or(Code::Ok, CallError::code),
                         took: context.now.saturating_since(began),
@@ -482,7 +487,7 @@ impl Active {
     }
 }
 
-/// What is done with a connection that is a source of liveness.
+/// The end of a connection that is a source of liveness.
 impl Connection {
     /// Closes the connection, if it is open. The process may still be watched.
     pub(super) fn close(&mut self, context: &mut Context) {

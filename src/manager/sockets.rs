@@ -34,7 +34,7 @@ pub(super) struct Sockets {
 impl Sockets {
     /// Returns the socket with that path, which is added if it is new; `None` while the socket is
     /// taken out.
-    pub(super) fn entry(&mut self, path: &Arc<Path>) -> Option<&mut Socket> {
+    pub(super) fn get_or_insert(&mut self, path: &Arc<Path>) -> Option<&mut Socket> {
         let id = match self.by_path.entry(PathKey(path.clone())) {
             Entry::Occupied(known) => *known.get(),
             Entry::Vacant(entry) => {
@@ -49,12 +49,12 @@ impl Sockets {
     }
 
     /// Returns the socket with that path, unless it is taken out.
-    pub(super) fn at(&self, path: &Arc<Path>) -> Option<&Socket> {
+    pub(super) fn get_by_path(&self, path: &Arc<Path>) -> Option<&Socket> {
         self.get(*self.by_path.get(&PathKey(path.clone()))?)
     }
 
     /// Returns the socket with that path, unless it is taken out.
-    pub(super) fn at_mut(&mut self, path: &Arc<Path>) -> Option<&mut Socket> {
+    pub(super) fn get_by_path_mut(&mut self, path: &Arc<Path>) -> Option<&mut Socket> {
         let id = *self.by_path.get(&PathKey(path.clone()))?;
         self.get_mut(id)
     }
@@ -111,7 +111,7 @@ impl Sockets {
     }
 
     /// Returns every socket that is not taken out, in the order of their paths.
-    pub(super) fn by_path(&self) -> impl Iterator<Item = &Socket> {
+    pub(super) fn sorted_by_path(&self) -> impl Iterator<Item = &Socket> {
         let mut sorted: Vec<_> = self.iter().collect();
         sorted.sort_unstable_by_key(|socket| socket.path.as_os_str());
         sorted.into_iter()
@@ -138,13 +138,13 @@ impl Sockets {
 
     /// Notes that a plugin has become the current one of its name, or is not the current one any
     /// more.
-    pub(super) fn touch_instance(&mut self, id: SocketId, context: &mut Context) {
+    pub(super) fn note_standby_change(&mut self, id: SocketId, context: &mut Context) {
         if let Some(socket) = self.get_mut(id) {
             // The record changes between `Registered` and `Standby`, unless the plugin is down.
             if socket.seen.summary.state == State::Registered {
                 socket.seen.since = context.now;
             }
-            context.changes.touch(socket.id, &mut socket.seen);
+            context.changes.note_change(socket.id, &mut socket.seen);
         }
     }
 
@@ -162,7 +162,7 @@ impl Sockets {
     pub(super) fn retry_now(&mut self, id: SocketId, context: &mut Context) {
         let socket = self.get_mut(id);
         if let Some(desired) = socket.and_then(|socket| socket.desired.as_mut()) {
-            desired.retry_now();
+            desired.prepare_retry();
             desired.is_blocked = false;
             self.mark_dirty(id, context);
         }
@@ -239,7 +239,7 @@ impl Sockets {
             return log::debug!("ignored a socket with an empty path");
         }
         let now = context.now;
-        let Some(socket) = self.entry(path) else {
+        let Some(socket) = self.get_or_insert(path) else {
             return;
         };
         let restored = socket.take_restored(identity, context);
@@ -301,7 +301,7 @@ impl Sockets {
         if path.as_os_str().is_empty() {
             return;
         }
-        if let Some(socket) = self.entry(&path) {
+        if let Some(socket) = self.get_or_insert(&path) {
             socket.set_registered(registered, context);
             socket.note_changes(context);
             let at = socket.deadline(context);

@@ -1,5 +1,5 @@
-//! Trust: the reasons not to trust a plugin, which its process, its name or its sockets give before
-//! its handler is asked.
+//! Trust: the reasons not to trust a plugin, found in its process, its name, its socket or its
+//! endpoint before its handler is asked.
 //!
 //! The daemon reports those that concern a socket when it connects. In strict mode, the plugin is
 //! refused; otherwise each reason is recorded with the plugin's socket, and reported once.
@@ -39,7 +39,7 @@ impl Manager {
         self.context.now = now;
         for dir in &dirs {
             if !self.context.policy.distrusted.contains(dir) {
-                self.report(EventKind::Untrusted(dir.1.clone()));
+                self.emit_daemon_event(EventKind::Untrusted(dir.1.clone()));
             }
         }
         self.context.policy.distrusted = dirs;
@@ -52,9 +52,9 @@ impl Manager {
 
     /// Records that the endpoint of a socket's plugin is not trusted. Only for a dry run, which
     /// examines endpoints but does not connect to them.
-    pub(crate) fn distrust(&mut self, socket: &Arc<Path>, why: Distrust, now: Time) {
+    pub(crate) fn distrust_endpoint(&mut self, socket: &Arc<Path>, why: Distrust, now: Time) {
         self.context.now = now;
-        if let Some(id) = self.sockets.at(socket).map(|socket| socket.id) {
+        if let Some(id) = self.sockets.get_by_path(socket).map(|socket| socket.id) {
             self.distrust_plugin(id, why);
         }
         self.run_until_idle();
@@ -88,9 +88,10 @@ impl Manager {
 }
 
 impl Execution<'_> {
-    /// Checks whether a plugin that is about to be validated is trusted. Without strict mode,
-    /// records the reasons not to trust it, and returns `Ok`.
-    pub(super) fn check_trust(&mut self, plugin: &Arc<Plugin>) -> Result<(), Refusal> {
+    /// Refuses an untrusted plugin that is about to be validated, if the mode is strict: a plugin
+    /// whose name is taken is retried once the current plugin of that name is deregistered or down.
+    /// Otherwise records the reasons not to trust the plugin, and returns `Ok`.
+    pub(super) fn apply_trust_policy(&mut self, plugin: &Arc<Plugin>) -> Result<(), Refusal> {
         let mut found = std::mem::take(&mut self.active.distrust);
         let policy = &self.manager.context.policy;
         let (trust, is_strict) = (&policy.trust, policy.trust.is_strict());
@@ -99,13 +100,13 @@ impl Execution<'_> {
         let uid = users
             .clone()
             .map(|it| it.uid)
-            .find(|uid| !trust.is_own(*uid));
+            .find(|uid| !trust.is_always_trusted(*uid));
         found.extend(users.find_map(|it| {
             let checked = trust.check_name(it.uid, &plugin.kind, &plugin.name);
             checked.err()
         }));
         if let Some(uid) = uid {
-            found.extend(self.distrust_taken_endpoint(uid, plugin));
+            found.extend(self.find_taken_endpoint(uid, plugin));
         }
         if !is_strict {
             for why in found {
@@ -121,35 +122,35 @@ impl Execution<'_> {
         let first = dir
             .map(|(_, why)| why.clone())
             .or_else(|| found.into_iter().next());
-        let why = first.or_else(|| self.block_on_taken_name(uid?, plugin));
+        let why = first.or_else(|| {
+            let (why, holder) = self.find_taken_name(uid?, plugin)?;
+            let names = &mut self.manager.names;
+            self.socket.request_retry_after(plugin, holder, names);
+            Some(why)
+        });
         why.map_or(Ok(()), |why| Err(Refusal::Untrusted(why)))
     }
 
     /// Returns a reason not to trust `plugin` if a registered plugin of another user has its
     /// endpoint and is up.
-    fn distrust_taken_endpoint(&self, uid: u32, plugin: &Plugin) -> Option<Distrust> {
+    fn find_taken_endpoint(&self, uid: u32, plugin: &Plugin) -> Option<Distrust> {
         let mut sockets = self.manager.sockets.iter();
         sockets.find_map(|socket| {
             let registered = socket.registered.as_ref()?;
             let (it, health) = (&registered.plugin, &registered.health);
             let other = health.process.filter(|it| it.uid != uid)?.uid;
             let is_up = health.down_since().is_none() && socket.id != self.socket.id;
-            (is_up && it.endpoint == plugin.endpoint).then(|| distrust_taken("endpoint", other, it))
+            (is_up && it.endpoint == plugin.endpoint).then(|| taken_by("endpoint", other, it))
         })
     }
 
     /// Returns a reason not to trust `plugin` if the current plugin of its name runs as another
-    /// user. `plugin` is then retried once the other one is deregistered or down.
-    fn block_on_taken_name(&mut self, uid: u32, plugin: &Arc<Plugin>) -> Option<Distrust> {
-        let names = &self.manager.names;
-        let current = names.current(plugin)?;
+    /// user, and the socket of the current plugin.
+    fn find_taken_name(&self, uid: u32, plugin: &Arc<Plugin>) -> Option<(Distrust, SocketId)> {
+        let current = self.manager.names.current_instance(plugin)?;
         let other = current.uid.filter(|other| *other != uid)?;
-        let (holder, why) = (
-            current.socket,
-            distrust_taken("name", other, &current.plugin),
-        );
-        self.socket.block(plugin, holder, &mut self.manager.names);
-        Some(why)
+        let why = taken_by("name", other, &current.plugin);
+        Some((why, current.socket))
     }
 }
 
@@ -182,7 +183,7 @@ impl Socket {
 
 /// Returns a reason not to trust a plugin: its `what`, the name or the endpoint, is that of
 /// `plugin`, whose user is `uid`.
-fn distrust_taken(what: &'static str, uid: u32, plugin: &Plugin) -> Distrust {
+fn taken_by(what: &'static str, uid: u32, plugin: &Plugin) -> Distrust {
     let socket = plugin.socket.clone();
     Distrust::Taken { what, uid, socket }
 }

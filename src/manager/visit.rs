@@ -35,13 +35,15 @@ impl Visit<'_> {
             return;
         };
         match active.operation.take() {
-            Some(operation) => self.execute(active, |actions| operation.handle(event, actions)),
+            Some(operation) => {
+                self.execute_step(active, |actions| operation.handle_event(event, actions));
+            }
             None => self.socket.active = Some(active),
         }
     }
 
     /// Carries out one step of an operation.
-    fn execute(&mut self, active: Box<Active>, step: impl FnOnce(&mut Execution<'_>) -> Step) {
+    fn execute_step(&mut self, active: Box<Active>, step: impl FnOnce(&mut Execution<'_>) -> Step) {
         let mut execution = Execution {
             manager: self.manager,
             socket: self.socket,
@@ -52,7 +54,7 @@ impl Visit<'_> {
         match step {
             Step::Goes(operation) => active.operation = Some(operation),
             Step::Ignores(operation, event) => {
-                let (label, state) = (self.socket.label(active.number), operation.state());
+                let (label, state) = (self.socket.label(active.number), operation.state_name());
                 log::debug!("{label}: ignored an unexpected event event={event} state={state}");
                 active.operation = Some(operation);
             }
@@ -66,7 +68,7 @@ impl Visit<'_> {
     pub(super) fn handle_answer(&mut self, ticket: Ticket, result: Result<(), Reason>) {
         let active = self.socket.active.as_mut();
         let pending = active.and_then(|it| it.question.take_if(|it| it.ticket == ticket));
-        let plugin = self.socket.claims_name().cloned();
+        let plugin = self.socket.claimed_name().cloned();
         if let (Some(pending), Some(plugin)) = (pending, plugin) {
             let question = pending.question;
             let names = &mut self.manager.names;
@@ -134,7 +136,7 @@ impl Visit<'_> {
         let Some(Registered { health, .. }) = &mut self.socket.registered else {
             return;
         };
-        let Some(mut lost) = health.take_source(server) else {
+        let Some(mut lost) = health.take_liveness_source(server) else {
             return;
         };
         let was_connection = lost.client.is_some();
@@ -190,7 +192,7 @@ impl Visit<'_> {
     pub(super) fn handle_timeout(&mut self) {
         let now = self.manager.context.now;
         let is_due = |at: Option<Time>| at.is_some_and(|at| at <= now);
-        self.check_health(&is_due);
+        self.handle_plugin_deadlines(&is_due);
         for server in SERVERS {
             let client = self.socket.liveness_client(server);
             if let Some(client) = client.filter(|client| is_due(client.poll_timeout())) {
@@ -226,7 +228,7 @@ impl Visit<'_> {
 
     /// Processes the deadlines of the registered plugin. If none is registered and no operation
     /// runs, marks the socket dirty: an attempt may be due.
-    fn check_health(&mut self, is_due: &dyn Fn(Option<Time>) -> bool) {
+    fn handle_plugin_deadlines(&mut self, is_due: &dyn Fn(Option<Time>) -> bool) {
         let context = &mut self.manager.context;
         let Some(registered) = &mut self.socket.registered else {
             self.socket.is_dirty |= self.socket.active.is_none();
@@ -237,13 +239,13 @@ impl Visit<'_> {
         if context.policy.is_stopping {
             // The plugin is checked or deregistered after the next start.
         } else if is_due(health.grace_until()) {
-            health.end_grace();
+            health.require_deregistration();
             self.socket.is_dirty = true;
-            self.socket.withdraw(context);
+            self.socket.withdraw_announcement(context);
         } else if is_restored_announced && is_due(health.check_at) {
             let kind = EventKind::NotAnnounced;
             context.emit(PluginEvent::of_plugin(plugin, kind));
-            self.socket.withdraw(context);
+            self.socket.withdraw_announcement(context);
         } else if is_due(health.check_at) {
             health.check_at = None;
             self.start_check();
@@ -257,7 +259,7 @@ impl Visit<'_> {
         let Some(plugin) = &self.socket.applied.name else {
             return;
         };
-        let next = names.stall(plugin, self.socket.id);
+        let next = names.let_others_pass(plugin, self.socket.id);
         if let (Some(_), Some(active)) = (next, &self.socket.active) {
             self.manager.context.emit(PluginEvent {
                 attempt: active.number,
@@ -270,7 +272,7 @@ impl Visit<'_> {
 
     // --- The start of operations ---
 
-    fn begin_operation(
+    fn start_operation(
         &mut self,
         (target, identity, number): (Target, Identity, u32),
         step: impl FnOnce(&mut Execution<'_>) -> Step,
@@ -278,7 +280,7 @@ impl Visit<'_> {
         let last = &mut self.manager.last_attempt;
         last.0 += 1;
         let active = Active::new(*last, target, identity, number);
-        self.execute(Box::new(active), step);
+        self.execute_step(Box::new(active), step);
     }
 
     /// Starts to deregister the registered plugin. If the daemon is stopping, does nothing: the
@@ -291,12 +293,12 @@ impl Visit<'_> {
             return;
         }
         let (plugin, known_by) = (registered.plugin.clone(), registered.known_by);
-        self.begin_operation((Target::Gone, registered.identity, 0), |execution| {
+        self.start_operation((Target::Gone, registered.identity, 0), |execution| {
             if let KnownBy::Handler(handler) = known_by {
                 // mutation: deregister is asked of a handler that has not validated the plugin
                 execution.active.handler = Some(handler);
             }
-            Operation::deregister(plugin, execution)
+            Operation::start_deregistration(plugin, execution)
         });
     }
 
@@ -320,8 +322,8 @@ impl Visit<'_> {
         } else {
             Goal::Check(plugin)
         };
-        self.begin_operation((Target::Checked(identity), identity, 0), |execution| {
-            Operation::begin(goal, execution)
+        self.start_operation((Target::Checked(identity), identity, 0), |execution| {
+            Operation::start_dial(goal, execution)
         });
     }
 
@@ -329,7 +331,7 @@ impl Visit<'_> {
     /// has to wait for its backoff, its redial or a permit, or the daemon is stopping.
     pub(super) fn start_registration(&mut self) {
         let is_free = self.socket.active.is_none() && self.socket.registered.is_none();
-        if !is_free || self.manager.context.policy.is_stopping || !self.reserve_start() {
+        if !is_free || self.manager.context.policy.is_stopping || !self.may_start_or_reserve() {
             return;
         }
         let Some(desired) = &mut self.socket.desired else {
@@ -347,14 +349,14 @@ impl Visit<'_> {
             (None, Mode::Observe) => Goal::Observe { is_new },
         };
         let target = Target::Registered(identity);
-        self.begin_operation((target, identity, number), |execution| {
-            Operation::begin(goal, execution)
+        self.start_operation((target, identity, number), |execution| {
+            Operation::start_dial(goal, execution)
         });
     }
 
     /// Returns whether an attempt may begin now. If not, reserves what the attempt waits for: the
     /// time of a redial, or a place in the queue for a permit.
-    fn reserve_start(&mut self) -> bool {
+    fn may_start_or_reserve(&mut self) -> bool {
         let Manager {
             limiter, context, ..
         } = &mut *self.manager;
@@ -362,8 +364,8 @@ impl Visit<'_> {
             return false;
         };
         let now = context.now;
-        if desired.is_observed(now) {
-            desired.backoff.succeed();
+        if desired.is_observation_final(now) {
+            desired.backoff.reset();
             desired.redial_at = None;
             return false;
         }
@@ -381,18 +383,18 @@ impl Visit<'_> {
         // A socket in the queue waits for its turn, even if it is examined for another reason.
         let is_queued = self.socket.applied.permit == Permit::Queued;
         // mutation: a socket in the queue is started out of turn
-        if !is_queued && has_descriptors && limiter.is_any_free(now) {
+        if !is_queued && has_descriptors && limiter.make_permit_available(now) {
             return true;
         }
         if !is_queued {
             limiter.queue.push_back(self.socket.id);
             self.socket.applied.permit = Permit::Queued;
         }
-        limiter.schedule(now, &mut context.timers);
+        limiter.schedule_release(now, &mut context.timers);
         if !has_descriptors {
             context.warn_of_shortage(Shortage::Plugins);
         } else if !is_queued {
-            context.measure_limit_hit(Limit::Operations);
+            context.emit_limit_hit(Limit::Operations);
         }
         false
     }
@@ -400,11 +402,11 @@ impl Visit<'_> {
     // --- The stop ---
 
     /// Drops the operation and the sources of liveness, because the daemon stops.
-    pub(super) fn drop_operation(&mut self) {
+    pub(super) fn drop_operation_and_liveness(&mut self) {
         let context = &mut self.manager.context;
         if let Some(Registered { health, .. }) = &mut self.socket.registered {
             for server in SERVERS {
-                if let Some(mut liveness) = health.take_source(server) {
+                if let Some(mut liveness) = health.take_liveness_source(server) {
                     liveness.close_and_unwatch(context);
                 }
             }
@@ -418,7 +420,7 @@ impl Visit<'_> {
             let left = Registered::new(plugin.clone(), active.identity, KnownBy::Predecessor);
             self.socket.set_registered(left, context);
         }
-        let state = operation.map_or("", Operation::state);
+        let state = operation.map_or("", Operation::state_name);
         context.emit(PluginEvent {
             plugin: active.plugin.take(),
             attempt: active.number,

@@ -71,7 +71,7 @@ impl Client {
 
     /// Returns the endpoint of the plugin that the call with that number registers, or `None` if
     /// this client has no such call in progress.
-    pub(super) fn endpoint_of(&self, id: AnnouncementId) -> Option<&Arc<Path>> {
+    pub(super) fn plugin_endpoint(&self, id: AnnouncementId) -> Option<&Arc<Path>> {
         let call = self.calls.iter().find(|call| call.id == id)?;
         Some(&call.endpoint)
     }
@@ -85,7 +85,7 @@ impl Client {
                     if self.calls.len() < MAX_CLIENT_REGISTRATIONS && !self.is_closing {
                         return Some(Event::Called(call, message));
                     }
-                    self.server.finish(call, too_many_calls(), now);
+                    self.server.finish(call, too_many_calls_status(), now);
                 }
                 Incoming::Ended { call } => {
                     if let Some(at) = self.calls.iter().position(|it| it.stream == call) {
@@ -98,7 +98,7 @@ impl Client {
     }
 
     /// Records that a call with an acceptable request is in progress.
-    pub(super) fn begin_call(&mut self, stream: StreamId, id: AnnouncementId, endpoint: Arc<Path>) {
+    pub(super) fn add_call(&mut self, stream: StreamId, id: AnnouncementId, endpoint: Arc<Path>) {
         self.calls.push(Call {
             stream,
             id,
@@ -141,7 +141,7 @@ impl Client {
     }
 }
 
-fn too_many_calls() -> Status {
+fn too_many_calls_status() -> Status {
     let message = "too many registrations are in progress";
     Status::new(Code::ResourceExhausted, message)
 }

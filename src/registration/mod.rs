@@ -7,7 +7,7 @@
 //!
 //! ```text
 //!   accept() -> ClientId
-//!   endpoint(), advance() -> Server -- Register --> request: is it acceptable?
+//!   endpoint(), process_received() -> Server -- Register --> request: is it acceptable?
 //!                              ^                      |            |
 //!                              +---- no: a status ----+            | yes
 //!                              +---- answer(AnnouncementId) <-- poll_output() -> Announce
@@ -134,8 +134,8 @@ impl Registrar {
     }
 
     /// Returns when to call [`Registrar::make_room`] again if no client has ended by then: the time
-    /// at which the oldest client without a call may be closed.
-    pub fn room_at(&self) -> Option<Time> {
+    /// at which the oldest client without a call may be closed, or `None` if all clients call.
+    pub fn make_room_at(&self) -> Option<Time> {
         let idle = self.clients.iter().filter(|client| !client.is_calling());
         let oldest = idle.map(|client| client.accepted_at).min()?;
         Some(oldest + REGISTRATION_PATIENCE)
@@ -151,7 +151,7 @@ impl Registrar {
     }
 
     /// Returns the server's end of a connection. After reading into it or writing from it, call
-    /// [`Registrar::advance`].
+    /// [`Registrar::process_received`].
     pub fn endpoint(&mut self, id: ClientId) -> Option<&mut impl Endpoint> {
         let client = self.clients.iter_mut().find(|client| client.id == id)?;
         Some(&mut client.server)
@@ -174,7 +174,7 @@ impl Registrar {
     }
 
     /// Processes what a client has sent.
-    pub fn advance(&mut self, id: ClientId, now: Time) {
+    pub fn process_received(&mut self, id: ClientId, now: Time) {
         if let Some(at) = self.clients.iter().position(|client| client.id == id) {
             self.process_events(at, now);
         }
@@ -212,8 +212,8 @@ impl Registrar {
         now: Time,
     ) -> Option<ClientId> {
         let mut clients = self.clients.iter_mut();
-        let client = clients.find(|client| client.endpoint_of(id).is_some())?;
-        let endpoint = client.endpoint_of(id).cloned()?;
+        let client = clients.find(|client| client.plugin_endpoint(id).is_some())?;
+        let endpoint = client.plugin_endpoint(id).cloned()?;
         let result = result.map_err(|error| error_status(&error, &endpoint));
         // The manager emits no event for a plugin that exceeds a limit.
         let is_limit = |status: &&Status| status.code == Code::ResourceExhausted;
@@ -240,7 +240,7 @@ impl Registrar {
                     Ok(plugin) => {
                         self.last_call.0 += 1;
                         let id = self.last_call;
-                        client.begin_call(stream, id, plugin.endpoint.clone());
+                        client.add_call(stream, id, plugin.endpoint.clone());
                         let plugin = Box::new(plugin);
                         Output::Announce { id, plugin, caller }
                     }

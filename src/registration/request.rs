@@ -99,7 +99,7 @@ const LONGEST_NAME: usize = 255;
 mod tests {
     use super::*;
 
-    fn plugin(version: &str, endpoint: &str, name: &str) -> Result<Plugin, String> {
+    fn parse_plugin(version: &str, endpoint: &str, name: &str) -> Result<Plugin, String> {
         let request = RegisterRequest {
             version: version.to_owned(),
             endpoint: endpoint.to_owned(),
@@ -112,13 +112,13 @@ mod tests {
 
     #[test]
     fn an_endpoint_may_begin_with_the_directory_itself() {
-        let plugin = plugin("v1beta1", "./a.sock", "example.com/gpu").unwrap();
+        let plugin = parse_plugin("v1beta1", "./a.sock", "example.com/gpu").unwrap();
         assert_eq!(*plugin.endpoint, *Path::new("/d/a.sock"));
     }
 
     #[test]
     fn an_acceptable_request_becomes_a_plugin_with_a_socket() {
-        let plugin = plugin("v1beta1", "gdp-dg==-1.sock", "example.com/gpu").unwrap();
+        let plugin = parse_plugin("v1beta1", "gdp-dg==-1.sock", "example.com/gpu").unwrap();
         let key = (&*plugin.kind, &*plugin.name);
         assert_eq!(key, ("DevicePlugin", "example.com/gpu"));
         assert_eq!(&*plugin.endpoint, Path::new("/d/gdp-dg==-1.sock"));
@@ -129,13 +129,13 @@ mod tests {
     #[test]
     fn a_version_and_a_name_are_rejected_in_kubelets_words() {
         assert_eq!(
-            plugin("v1", "a.sock", "example.com/gpu").unwrap_err(),
+            parse_plugin("v1", "a.sock", "example.com/gpu").unwrap_err(),
             "requested API version \"v1\" is not supported by kubelet. Supported version is \
              [\"v1beta1\"]"
         );
         for name in ["", "gpu", "kubernetes.io/gpu", "requests.a.b/c", "a b/c"] {
             assert_eq!(
-                plugin("v1beta1", "a.sock", name).unwrap_err(),
+                parse_plugin("v1beta1", "a.sock", name).unwrap_err(),
                 format!("the ResourceName {name:?} is invalid")
             );
         }
@@ -156,22 +156,22 @@ mod tests {
             &long,
         ];
         for endpoint in endpoints {
-            let reason = plugin("v1beta1", endpoint, "example.com/gpu").unwrap_err();
+            let reason = parse_plugin("v1beta1", endpoint, "example.com/gpu").unwrap_err();
             let expected = "is not the name of a plugin's socket in /d";
             assert!(reason.contains(expected), "{reason}");
         }
-        assert!(plugin("v1beta1", "...", "example.com/gpu").is_ok());
+        assert!(parse_plugin("v1beta1", "...", "example.com/gpu").is_ok());
     }
 
     #[test]
     fn the_rest_of_a_long_text_is_left_out_of_the_reason() {
         let long = "ü".repeat(LONGEST_QUOTED);
-        let reason = plugin(&long, "a.sock", "example.com/gpu").unwrap_err();
+        let reason = parse_plugin(&long, "a.sock", "example.com/gpu").unwrap_err();
         let start = format!("requested API version \"{long}\" is not");
         assert!(reason.starts_with(&start), "{reason}");
         let longer = format!("{long}x");
         assert_eq!(
-            plugin("v1beta1", "a.sock", &longer).unwrap_err(),
+            parse_plugin("v1beta1", "a.sock", &longer).unwrap_err(),
             format!("the ResourceName \"{long}\"... is invalid")
         );
     }

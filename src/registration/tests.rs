@@ -60,11 +60,11 @@ impl Node {
         let deadline = self.now + Duration::from_secs(60);
         let client = &mut self.clients[client].1;
         client.unary(registration::REGISTER, request, 1024, deadline, self.now);
-        self.run();
+        self.exchange_octets();
     }
 
     /// Moves all octets in both directions.
-    fn run(&mut self) {
+    fn exchange_octets(&mut self) {
         let now = self.now;
         let mut has_moved = true;
         while has_moved {
@@ -76,7 +76,7 @@ impl Node {
                     client.sent(n, now);
                     has_moved |= n > 0;
                 }
-                self.registrar.advance(*id, now);
+                self.registrar.process_received(*id, now);
                 if let Some(end) = self.registrar.endpoint(*id) {
                     let n = client.receive_from(end.transmit(), now);
                     end.sent(n, now);
@@ -86,8 +86,9 @@ impl Node {
         }
     }
 
-    /// Returns the calls that are to be answered, each with the name of its resource.
-    fn announced(&mut self) -> Vec<(AnnouncementId, String)> {
+    /// Takes all outputs. Returns the calls that are to be answered, each with the name of its
+    /// resource.
+    fn take_announcements(&mut self) -> Vec<(AnnouncementId, String)> {
         let outputs = std::iter::from_fn(|| self.registrar.poll_output());
         let announced = outputs.filter_map(|output| match output {
             Output::Announce { id, plugin, caller } => {
@@ -99,8 +100,8 @@ impl Node {
         announced.collect()
     }
 
-    /// Returns the calls that have ended without an answer.
-    fn ended(&mut self) -> Vec<AnnouncementId> {
+    /// Takes all outputs. Returns the calls that have ended without an answer.
+    fn take_ended_calls(&mut self) -> Vec<AnnouncementId> {
         let outputs = std::iter::from_fn(|| self.registrar.poll_output());
         let ended = outputs.filter_map(|output| match output {
             Output::CallEnded { id } => Some(id),
@@ -111,12 +112,12 @@ impl Node {
 
     fn answer(&mut self, id: AnnouncementId, result: Result<(), AnnouncementError>) {
         self.registrar.answer(id, result, self.now);
-        self.run();
+        self.exchange_octets();
     }
 
     /// Returns the results that a client has received since the last call of this function; for a
     /// failure, its code and its message.
-    fn results(&mut self, client: usize) -> Vec<Result<(), (Code, String)>> {
+    fn take_results(&mut self, client: usize) -> Vec<Result<(), (Code, String)>> {
         let (_, client, events) = &mut self.clients[client];
         events.extend(std::iter::from_fn(|| client.poll_event(self.now)));
         let events = std::mem::take(events).into_iter();
@@ -140,13 +141,13 @@ fn a_call_is_answered_when_its_outcome_is_known() {
     let mut node = Node::new();
     let client = node.connect();
     node.call(client, "a");
-    let announced = node.announced();
+    let announced = node.take_announcements();
     assert_eq!(announced, [(AnnouncementId(1), "example.com/a".to_owned())]);
-    assert_eq!(node.results(client), []);
+    assert_eq!(node.take_results(client), []);
     node.answer(AnnouncementId(1), Ok(()));
-    assert_eq!(node.results(client), [Ok(())]);
+    assert_eq!(node.take_results(client), [Ok(())]);
     node.answer(AnnouncementId(1), Ok(()));
-    assert_eq!(node.results(client), [], "it is answered once");
+    assert_eq!(node.take_results(client), [], "it is answered once");
 }
 
 #[test]
@@ -180,9 +181,9 @@ fn a_failure_has_its_code_and_kubelets_message() {
         ),
     ] {
         node.call(client, "a");
-        let (id, _) = node.announced().remove(0);
+        let (id, _) = node.take_announcements().remove(0);
         node.answer(id, Err(error));
-        assert_eq!(node.results(client), [Err((code, message.to_owned()))]);
+        assert_eq!(node.take_results(client), [Err((code, message.to_owned()))]);
         let logged = node.registrar.poll_output();
         let is_limit = code == Code::ResourceExhausted;
         assert_eq!(matches!(logged, Some(Output::Rejected { .. })), is_limit);
@@ -198,20 +199,20 @@ fn an_unacceptable_request_is_rejected_and_the_next_one_is_not() {
         Code::Unknown,
         "the ResourceName \"example.com/not a name\" is invalid".to_owned(),
     ))];
-    assert_eq!(node.results(client), rejected);
+    assert_eq!(node.take_results(client), rejected);
     let output = node.registrar.poll_output();
     assert!(
         matches!(output, Some(Output::Rejected { .. })),
         "{output:?}"
     );
     node.call_with(client, &[0x0a, 0xff]);
-    let results = node.results(client);
+    let results = node.take_results(client);
     assert!(
         matches!(&results[..], [Err((Code::Internal, _))]),
         "{results:?}"
     );
     node.call(client, "a");
-    assert_eq!(node.announced().len(), 1);
+    assert_eq!(node.take_announcements().len(), 1);
 }
 
 #[test]
@@ -219,12 +220,12 @@ fn a_request_that_is_too_long_is_rejected() {
     let mut node = Node::new();
     let client = node.connect();
     node.call_with(client, &vec![0; crate::config::MAX_REGISTER_REQUEST + 1]);
-    let results = node.results(client);
+    let results = node.take_results(client);
     assert!(
         matches!(&results[..], [Err((Code::ResourceExhausted, _))]),
         "{results:?}"
     );
-    assert_eq!(node.announced(), []);
+    assert_eq!(node.take_announcements(), []);
 }
 
 #[test]
@@ -234,16 +235,16 @@ fn a_call_delays_no_other_call_of_its_client() {
     for i in 0..MAX_CLIENT_REGISTRATIONS + 2 {
         node.call(client, &format!("n{i}"));
     }
-    let announced = node.announced();
+    let announced = node.take_announcements();
     assert_eq!(announced.len(), MAX_CLIENT_REGISTRATIONS);
-    let results = node.results(client);
+    let results = node.take_results(client);
     assert_eq!(results.len(), 2, "the last two are too many");
     let too_many = "too many registrations are in progress".to_owned();
     assert_eq!(results[0], Err((Code::ResourceExhausted, too_many)));
     let (last, _) = announced[MAX_CLIENT_REGISTRATIONS - 1];
     node.answer(last, Ok(()));
     assert_eq!(
-        node.results(client),
+        node.take_results(client),
         [Ok(())],
         "the first is not waited for"
     );
@@ -254,13 +255,13 @@ fn a_call_ends_without_an_answer_when_its_client_disconnects() {
     let mut node = Node::new();
     let client = node.connect();
     node.call(client, "a");
-    assert_eq!(node.announced().len(), 1);
+    assert_eq!(node.take_announcements().len(), 1);
     let id = node.clients[client].0;
     node.registrar.endpoint(id).unwrap().eof(node.now);
-    node.registrar.advance(id, node.now);
+    node.registrar.process_received(id, node.now);
     assert!(node.registrar.is_closed(id));
     node.registrar.remove(id);
-    assert_eq!(node.ended(), [AnnouncementId(1)]);
+    assert_eq!(node.take_ended_calls(), [AnnouncementId(1)]);
     assert_eq!(
         node.registrar.answer(AnnouncementId(1), Ok(()), node.now),
         None
@@ -273,12 +274,15 @@ fn a_call_ends_when_its_deadline_has_passed() {
     let client = node.connect();
     node.call(client, "a");
     node.call(client, "b");
-    assert_eq!(node.announced().len(), 2);
+    assert_eq!(node.take_announcements().len(), 2);
     node.now += Duration::from_secs(60);
     let (_, client, _) = &mut node.clients[client];
     client.handle_timeout(node.now);
-    node.run();
-    assert_eq!(node.ended(), [AnnouncementId(1), AnnouncementId(2)]);
+    node.exchange_octets();
+    assert_eq!(
+        node.take_ended_calls(),
+        [AnnouncementId(1), AnnouncementId(2)]
+    );
 }
 
 #[test]
@@ -316,7 +320,7 @@ fn a_client_with_an_incomplete_call_makes_room() {
     for _ in 0..MAX_REGISTRATIONS {
         node.connect();
     }
-    node.run();
+    node.exchange_octets();
     let (id, client, _) = &mut node.clients[0];
     let deadline = node.now + Duration::from_secs(60);
     client.unary(registration::REGISTER, &[0; 64], 1024, deadline, node.now);
@@ -325,7 +329,7 @@ fn a_client_with_an_incomplete_call_makes_room() {
     let end = node.registrar.endpoint(*id).unwrap();
     end.recv_buf()[..part.len()].copy_from_slice(part);
     end.received(part.len(), node.now);
-    node.registrar.advance(*id, node.now);
+    node.registrar.process_received(*id, node.now);
     node.registrar.make_room(node.now);
     assert!(node.registrar.is_closed(node.clients[0].0));
 }
@@ -352,7 +356,7 @@ fn a_client_that_does_not_call_in_time_makes_room() {
     let due = node.now + REGISTRATION_PATIENCE;
     node.registrar.make_room(node.now);
     assert!(!closed(&node, 0));
-    assert_eq!(node.registrar.room_at(), Some(due));
+    assert_eq!(node.registrar.make_room_at(), Some(due));
     node.registrar.make_room(due);
     assert!(closed(&node, 0) && !closed(&node, 1));
 }
@@ -364,7 +368,7 @@ fn if_all_clients_call_the_first_whose_call_ends_makes_room() {
         node.connect_from(client.try_into().unwrap());
         node.call(client, &format!("n{client}"));
     }
-    let announced = node.announced();
+    let announced = node.take_announcements();
     node.registrar.make_room(node.now);
     let (id, _) = announced[9];
     node.answer(id, Ok(()));
@@ -387,7 +391,7 @@ fn a_client_that_does_not_send_http2_is_closed() {
     let id = node.clients[client].0;
     let end = node.registrar.endpoint(id).unwrap();
     end.receive_from(b"GET / HTTP/1.1\r\n\r\n", node.now);
-    node.registrar.advance(id, node.now);
+    node.registrar.process_received(id, node.now);
     assert!(node.registrar.is_closed(id));
     let silent = node.connect();
     let id = node.clients[silent].0;

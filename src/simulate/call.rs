@@ -4,7 +4,7 @@
 //!          the delay is over                    the devices change
 //! Delayed --+----------------> answered            +-------+
 //!           |                                      v       |
-//!           +----------------> Listening: a list of the devices, until the caller cancels the call
+//!           +----------------> Listening: a list of the devices, until the call ends
 //! ```
 
 use super::ConnectionId;

@@ -1,4 +1,4 @@
-//! The usual properties of each type of plugin: its name, its versions and its methods.
+//! The properties that depend on the type of a plugin, such as its usual name and its methods.
 
 use super::Socket;
 use crate::proto::csi_v1::{identity, node};
@@ -21,7 +21,7 @@ pub enum PluginKind {
 
 impl PluginKind {
     /// Returns the kind of plugins of the type with this name.
-    pub fn named(name: &str) -> Self {
+    pub fn of_type(name: &str) -> Self {
         match name {
             "CSIPlugin" => Self::Csi,
             "DevicePlugin" => Self::Device,

@@ -7,16 +7,16 @@
 //!
 //! ```text
 //!   accept(socket) -> ConnectionId
-//!   endpoint(), advance() -> Server -- Called --> Service: the answer
-//!                              ^                     |
-//!                              |      delay is over  v
-//!                              +------------------- calls <-- toggle_health()
+//!   endpoint(), handle_io() -> Server -- Called --> Service: the answer
+//!                                ^                     |
+//!                                |      delay is over  v
+//!                                +------------------- calls <-- toggle_health()
 //!
 //!   poll_output() -> Report(text) | Crash      poll_timeout() -> handle_timeout(now)
 //!
 //!   poll_output() -> Dial, Listen
-//!   connected() -> ConnectionId, kubelet_missing(), dial_failed(), kubelet_created()
-//!                    -> Registration -- client(), advance() -> its Client
+//!   handle_connected() -> ConnectionId, handle_kubelet_missing(), handle_dial_failed(),
+//!   handle_kubelet_created() -> Registration -- client(), handle_result() -> its Client
 //! ```
 //!
 //! Read in this order: [`Profile`] (what can be configured), [`PluginKind`] (what depends on the
@@ -67,8 +67,8 @@ pub enum Output {
     Report(String),
     /// Exit at once, without closing connections properly.
     Crash,
-    /// Connect to `kubelet.sock`. The outcome is [`Plugin::connected`],
-    /// [`Plugin::kubelet_missing`] or [`Plugin::dial_failed`].
+    /// Connect to `kubelet.sock`. The outcome is [`Plugin::handle_connected`],
+    /// [`Plugin::handle_kubelet_missing`] or [`Plugin::handle_dial_failed`].
     Dial,
     /// Listen again, because the plugin's socket was removed or replaced.
     Listen,
@@ -128,8 +128,8 @@ impl Plugin {
     }
 
     /// Returns the plugin's end of a connection: a server, or the client of the connection to
-    /// kubelet; `None` if the connection was removed. Call [`advance`](Self::advance) after octets
-    /// were moved to or from it.
+    /// kubelet; `None` if the connection was removed. Call [`handle_io`](Self::handle_io) after
+    /// octets were moved to or from that end.
     pub fn endpoint(&mut self, conn: ConnectionId) -> Option<&mut dyn Endpoint> {
         let registration = self.registration.as_mut();
         let client = registration.and_then(|it| it.client(conn));
@@ -149,24 +149,24 @@ impl Plugin {
     }
 
     /// Adds the connection to `kubelet.sock` that was just established.
-    pub fn connected(&mut self, now: Time) -> ConnectionId {
+    pub fn handle_connected(&mut self, now: Time) -> ConnectionId {
         self.last_id.0 += 1;
         if let Some(registration) = &mut self.registration {
-            registration.connected(self.last_id, now);
+            registration.handle_connected(self.last_id, now);
         }
         self.last_id
     }
 
     /// Records that `kubelet.sock` does not exist.
-    pub fn kubelet_missing(&mut self) {
+    pub fn handle_kubelet_missing(&mut self) {
         if let Some(registration) = &mut self.registration {
-            registration.kubelet_missing();
+            registration.handle_kubelet_missing();
             self.report("kubelet.sock does not exist, waiting for it");
         }
     }
 
     /// Records that the connection to `kubelet.sock` failed, and schedules the next attempt.
-    pub fn dial_failed(&mut self, why: &str, now: Time) {
+    pub fn handle_dial_failed(&mut self, why: &str, now: Time) {
         if let Some(registration) = &mut self.registration {
             let pause = registration.schedule_retry(now);
             self.report(format!(
@@ -178,9 +178,9 @@ impl Plugin {
     /// Starts the registration again, because `kubelet.sock` was created. Unless
     /// `is_socket_in_place`, the plugin's own socket was removed or replaced: then also requests to
     /// listen again.
-    pub fn kubelet_created(&mut self, is_socket_in_place: bool, now: Time) {
+    pub fn handle_kubelet_created(&mut self, is_socket_in_place: bool, now: Time) {
         if let Some(registration) = &mut self.registration {
-            let report = registration.kubelet_created(now);
+            let report = registration.handle_kubelet_created(now);
             self.report(report);
         }
         if !is_socket_in_place {
@@ -189,10 +189,10 @@ impl Plugin {
         }
     }
 
-    /// Removes a connection that has ended.
-    pub fn forget(&mut self, conn: ConnectionId) {
+    /// Removes a connection that has ended, and its calls.
+    pub fn remove_connection(&mut self, conn: ConnectionId) {
         if let Some(registration) = &mut self.registration {
-            registration.forget(conn);
+            registration.remove_connection(conn);
         }
         self.connections.retain(|(name, _)| *name != conn);
         self.calls.retain(|call| call.conn != conn);
@@ -213,7 +213,7 @@ impl Plugin {
         for call in &mut self.calls {
             call.record_device_change();
         }
-        self.advance(now);
+        self.handle_io(now);
     }
 
     /// Ends all calls with the status UNAVAILABLE, and shuts down every connection.
@@ -264,7 +264,7 @@ impl Plugin {
                 self.toggle = Some((now + every, every));
                 self.toggle_health(now);
             }
-            _ => self.advance(now),
+            _ => self.handle_io(now),
         }
     }
 
@@ -273,9 +273,10 @@ impl Plugin {
         self.outputs.pop_front()
     }
 
-    /// Handles new and cancelled calls and the reply of kubelet, and sends the answers that are
-    /// due. Call this after octets were read or written at an [`endpoint`](Self::endpoint).
-    pub fn advance(&mut self, now: Time) {
+    /// Handles new and cancelled calls and the end of the call to kubelet, and sends the answers
+    /// that are due. Call this after octets were read or written at an
+    /// [`endpoint`](Self::endpoint).
+    pub fn handle_io(&mut self, now: Time) {
         for at in 0..self.connections.len() {
             let conn = self.connections[at].0;
             while let Some(incoming) = self.connections[at].1.poll_event(now) {
@@ -294,13 +295,14 @@ impl Plugin {
                         self.calls.push(Call::new(conn, call, method, answer, due));
                         self.report(report);
                     }
-                    Incoming::Ended { call: stream } => self.handle_ended(conn, stream),
+                    Incoming::Ended { call: stream } => self.handle_call_end(conn, stream),
                     Incoming::Closed(_) => {}
                 }
             }
         }
         let registration = self.registration.as_mut();
-        if let Some(report) = registration.and_then(|registration| registration.advance(now)) {
+        if let Some(report) = registration.and_then(|registration| registration.handle_result(now))
+        {
             self.report(report);
         }
         let (connections, devices) = (&mut self.connections, &self.devices);
@@ -311,7 +313,7 @@ impl Plugin {
     }
 
     /// Removes and reports a call that ended before its answer was complete.
-    fn handle_ended(&mut self, conn: ConnectionId, stream: StreamId) {
+    fn handle_call_end(&mut self, conn: ConnectionId, stream: StreamId) {
         let has_ended = |call: &Call| call.conn == conn && call.stream == stream;
         if let Some(at) = self.calls.iter().position(has_ended) {
             let report = self.calls.remove(at).end_report();

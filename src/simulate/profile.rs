@@ -96,6 +96,6 @@ impl Profile {
 
     /// Returns the kind of plugins of the profile's type.
     pub fn kind(&self) -> PluginKind {
-        PluginKind::named(&self.kind)
+        PluginKind::of_type(&self.kind)
     }
 }

@@ -95,12 +95,12 @@ impl Registration {
     }
 
     /// Removes a connection that has ended.
-    pub(super) fn forget(&mut self, conn: ConnectionId) {
+    pub(super) fn remove_connection(&mut self, conn: ConnectionId) {
         self.connection.take_if(|(name, _)| *name == conn);
     }
 
     /// Calls Register on the connection, which was just established.
-    pub(super) fn connected(&mut self, conn: ConnectionId, now: Time) {
+    pub(super) fn handle_connected(&mut self, conn: ConnectionId, now: Time) {
         let mut client = Client::new(now);
         let (limit, deadline) = (config::MAX_NOTIFY_REPLY, now + config::REGISTER_TIMEOUT);
         let _only_call = client.unary(registration::REGISTER, &self.request, limit, deadline, now);
@@ -108,21 +108,21 @@ impl Registration {
         self.state = State::Calling;
     }
 
-    /// Waits for kubelet, whose socket does not exist.
-    pub(super) fn kubelet_missing(&mut self) {
+    /// Records that `kubelet.sock` does not exist: the registration waits until it is created.
+    pub(super) fn handle_kubelet_missing(&mut self) {
         self.state = State::Waiting;
     }
 
     /// Schedules the next attempt after a pause, and returns the length of the pause.
     pub(super) fn schedule_retry(&mut self, now: Time) -> Duration {
         let pause = self.pause;
-        self.pause = config::REGISTER_RETRY.after(Some(pause));
+        self.pause = config::REGISTER_RETRY.next_pause(Some(pause));
         self.state = State::Pausing { until: now + pause };
         pause
     }
 
     /// Starts again, because `kubelet.sock` was created. Returns the report for the user.
-    pub(super) fn kubelet_created(&mut self, now: Time) -> &'static str {
+    pub(super) fn handle_kubelet_created(&mut self, now: Time) -> &'static str {
         let is_again = self.state == State::Registered;
         self.connection = None;
         self.pause = config::REGISTER_RETRY.first;
@@ -136,7 +136,7 @@ impl Registration {
 
     /// Handles the result of the call, if the call has ended: closes the connection, schedules a
     /// retry after a failure, and returns the report for the user.
-    pub(super) fn advance(&mut self, now: Time) -> Option<String> {
+    pub(super) fn handle_result(&mut self, now: Time) -> Option<String> {
         let (_, client) = self.connection.as_mut()?;
         let grpc::Event::Finished { result, .. } = client.poll_event(now)? else {
             return None;

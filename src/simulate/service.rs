@@ -33,9 +33,9 @@ pub(super) struct Service {
 pub(super) enum Answer {
     /// A message, with the status OK.
     Reply(Vec<u8>),
-    /// An error status, without a message.
+    /// An error status, instead of a message.
     Refuse(Status),
-    /// The devices, now and after every change.
+    /// A stream: a list of the devices now, and another one after every change.
     List(Listing),
 }
 
@@ -48,18 +48,18 @@ impl Service {
     /// Returns a report for the user and the answer to a call.
     pub(super) fn answer(&mut self, method: &'static str, request: &[u8]) -> (String, Answer) {
         match method {
-            registration::GET_INFO => self.get_info(),
-            registration::NOTIFY_REGISTRATION_STATUS => self.notify(request),
-            device_plugin::LIST_AND_WATCH => watch_devices(Listing::Devices),
+            registration::GET_INFO => self.answer_get_info(),
+            registration::NOTIFY_REGISTRATION_STATUS => self.answer_notify(request),
+            device_plugin::LIST_AND_WATCH => answer_watch(Listing::Devices),
             dra_resource_health::NODE_WATCH_RESOURCES | NODE_WATCH_RESOURCES_V1 => {
-                watch_devices(Listing::Health)
+                answer_watch(Listing::Health)
             }
-            _ => (report_call(method), self.serve(method, request)),
+            _ => (call_report(method), self.answer_service(method, request)),
         }
     }
 
     /// Answers GetInfo, or returns a simulated error.
-    fn get_info(&mut self) -> (String, Answer) {
+    fn answer_get_info(&mut self) -> (String, Answer) {
         let fails = self.profile.faults.fail_get_info;
         if self.failed == fails {
             let reply = Answer::Reply(self.profile.info().encode_to_vec());
@@ -75,10 +75,10 @@ impl Service {
     }
 
     /// Answers NotifyRegistrationStatus.
-    fn notify(&self, request: &[u8]) -> (String, Answer) {
+    fn answer_notify(&self, request: &[u8]) -> (String, Answer) {
         let Ok(status) = RegistrationStatus::decode(request) else {
             let method = registration::NOTIFY_REGISTRATION_STATUS;
-            return (report_call(method), undecodable_request());
+            return (call_report(method), decode_error_answer());
         };
         let result = match &*status.error {
             _ if status.plugin_registered => "registered".to_owned(),
@@ -93,7 +93,7 @@ impl Service {
     }
 
     /// Answers a method of the plugin's own service.
-    fn serve(&self, method: &'static str, request: &[u8]) -> Answer {
+    fn answer_service(&self, method: &'static str, request: &[u8]) -> Answer {
         let reply = match method {
             identity::PROBE => ProbeResponse { ready: Some(true) }.encode_to_vec(),
             node::NODE_GET_INFO => node_info().encode_to_vec(),
@@ -101,7 +101,7 @@ impl Service {
             device_plugin::ALLOCATE if self.profile.faults.refuse_allocate => {
                 return error_answer(Code::Unknown, "a simulated refusal");
             }
-            device_plugin::ALLOCATE => return self.allocate(request),
+            device_plugin::ALLOCATE => return self.answer_allocate(request),
             // The empty replies to GetPreferredAllocation and PreStartContainer, which the plugin's
             // options do not ask for.
             _ => Vec::new(),
@@ -110,9 +110,9 @@ impl Service {
     }
 
     /// Answers Allocate with a response for each container.
-    fn allocate(&self, request: &[u8]) -> Answer {
+    fn answer_allocate(&self, request: &[u8]) -> Answer {
         let Ok(request) = AllocateRequest::decode(request) else {
-            return undecodable_request();
+            return decode_error_answer();
         };
         let containers = request.container_requests.iter();
         let response = AllocateResponse {
@@ -170,12 +170,12 @@ fn node_info() -> NodeGetInfoResponse {
 }
 
 /// Returns the report and the answer for a caller that watches the devices.
-fn watch_devices(listing: Listing) -> (String, Answer) {
+fn answer_watch(listing: Listing) -> (String, Answer) {
     ("device stream opened".to_owned(), Answer::List(listing))
 }
 
 /// Returns the report that a method was called.
-fn report_call(method: &str) -> String {
+fn call_report(method: &str) -> String {
     format!("received {}", short_path(method))
 }
 
@@ -190,7 +190,7 @@ fn error_answer(code: Code, words: &str) -> Answer {
 }
 
 /// Returns the answer to a request that cannot be decoded.
-fn undecodable_request() -> Answer {
+fn decode_error_answer() -> Answer {
     error_answer(Code::Internal, "cannot decode the request")
 }
 

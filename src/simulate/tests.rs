@@ -54,10 +54,10 @@ impl Session {
         loop {
             let server = self.plugin.endpoint(self.conn).expect("it is accepted");
             let there = carry(&mut self.client, server, self.now);
-            self.plugin.advance(self.now);
+            self.plugin.handle_io(self.now);
             let server = self.plugin.endpoint(self.conn).expect("it is accepted");
             let back = carry(server, &mut self.client, self.now);
-            self.plugin.advance(self.now);
+            self.plugin.handle_io(self.now);
             while let Some(event) = self.client.poll_event(self.now) {
                 self.events.push(event);
             }
@@ -74,7 +74,7 @@ impl Session {
         self.exchange();
     }
 
-    fn call(&mut self, method: &'static str, message: &impl Message) -> CallId {
+    fn start_call(&mut self, method: &'static str, message: &impl Message) -> CallId {
         let deadline = self.now + Duration::from_secs(1);
         let message = message.encode_to_vec();
         let call = self
@@ -105,12 +105,12 @@ impl Session {
 
     /// Makes a call now and returns its result.
     #[track_caller]
-    fn ask<T: Message + Default>(
+    fn call<T: Message + Default>(
         &mut self,
         method: &'static str,
         message: &impl Message,
     ) -> Result<T, Status> {
-        self.call(method, message);
+        self.start_call(method, message);
         self.take_outcome()
     }
 
@@ -136,7 +136,7 @@ impl Session {
     }
 
     /// Removes and returns the outputs, as text.
-    fn take_reports(&mut self) -> Vec<String> {
+    fn take_outputs(&mut self) -> Vec<String> {
         let outputs = std::iter::from_fn(|| self.plugin.poll_output());
         let shown = outputs.map(|output| match output {
             Output::Report(text) => text,
@@ -192,8 +192,8 @@ fn a_plugin_reports_the_endpoint_that_is_usual_for_its_type() {
             endpoint: said.to_owned(),
             supported_versions: vec!["1.0.0".to_owned(), "2".to_owned()],
         };
-        assert_eq!(session.ask(registration::GET_INFO, &Empty {}), Ok(info));
-        assert_eq!(session.take_reports(), ["received GetInfo"]);
+        assert_eq!(session.call(registration::GET_INFO, &Empty {}), Ok(info));
+        assert_eq!(session.take_outputs(), ["received GetInfo"]);
         assert_eq!(session.plugin.poll_timeout(), None, "nothing is left to do");
     }
 }
@@ -225,14 +225,14 @@ fn get_info_fails_as_often_as_configured() {
         },
     ));
     for _ in 0..2 {
-        let answer = session.ask::<PluginInfo>(registration::GET_INFO, &Empty {});
+        let answer = session.call::<PluginInfo>(registration::GET_INFO, &Empty {});
         let failure = refusal(Code::Unavailable, "a simulated failure");
         assert_eq!(answer, Err(failure));
     }
-    let answer = session.ask::<PluginInfo>(registration::GET_INFO, &Empty {});
+    let answer = session.call::<PluginInfo>(registration::GET_INFO, &Empty {});
     assert_eq!(answer.expect("an answer").name, "a.example/b");
     assert_eq!(
-        session.take_reports(),
+        session.take_outputs(),
         [
             "received GetInfo: returning error 1 of 2",
             "received GetInfo: returning error 2 of 2",
@@ -252,10 +252,10 @@ fn a_notification_is_reported_and_may_be_rejected() {
             },
         ));
         let method = registration::NOTIFY_REGISTRATION_STATUS;
-        let answer = session.ask::<RegistrationStatusResponse>(method, status);
+        let answer = session.call::<RegistrationStatusResponse>(method, status);
         (
             answer.map_err(|status| status.code),
-            session.take_reports().concat(),
+            session.take_outputs().concat(),
         )
     };
     let registered = RegistrationStatus {
@@ -284,10 +284,10 @@ fn every_answer_is_sent_exactly_after_its_delay() {
             ..Faults::default()
         },
     ));
-    session.call(registration::GET_INFO, &Empty {});
-    assert_eq!(session.take_reports(), ["received GetInfo"]);
+    session.start_call(registration::GET_INFO, &Empty {});
+    assert_eq!(session.take_outputs(), ["received GetInfo"]);
     session.advance_time(100);
-    session.call(identity::PROBE, &Empty {});
+    session.start_call(identity::PROBE, &Empty {});
     assert_eq!(session.plugin.poll_timeout(), Some(Time::from_millis(300)));
     session.advance_time(199);
     assert!(session.events.is_empty());
@@ -308,25 +308,27 @@ fn a_call_that_times_out_before_its_answer_is_cancelled() {
             ..Faults::default()
         },
     ));
-    session.call(registration::GET_INFO, &Empty {});
+    session.start_call(registration::GET_INFO, &Empty {});
     session.advance_time(1_000);
     let gave_up = "call cancelled by its caller: pluginregistration.Registration/GetInfo";
-    assert_eq!(session.take_reports(), ["received GetInfo", gave_up]);
+    assert_eq!(session.take_outputs(), ["received GetInfo", gave_up]);
     session.events.clear();
     session.advance_time(1);
-    assert!(session.events.is_empty() && session.take_reports().is_empty());
+    assert!(session.events.is_empty() && session.take_outputs().is_empty());
 }
 
 #[test]
 fn a_csi_driver_describes_its_node_and_is_ready() {
     let mut session = Session::start(&profile("CSIPlugin"));
-    let node: NodeGetInfoResponse = session.ask(node::NODE_GET_INFO, &Empty {}).expect("a node");
+    let node: NodeGetInfoResponse = session
+        .call(node::NODE_GET_INFO, &Empty {})
+        .expect("a node");
     let zones = node.accessible_topology.expect("a place").segments;
     assert_eq!((&*node.node_id, &*zones[0].value), ("simulated-node", "a"));
-    let probe: ProbeResponse = session.ask(identity::PROBE, &Empty {}).expect("an answer");
+    let probe: ProbeResponse = session.call(identity::PROBE, &Empty {}).expect("an answer");
     assert_eq!(probe.ready, Some(true));
     assert_eq!(
-        session.take_reports()[0],
+        session.take_outputs()[0],
         "received csi.v1.Node/NodeGetInfo"
     );
 }
@@ -350,7 +352,7 @@ fn a_request_that_cannot_be_decoded_is_an_error() {
     }
     assert!(
         session
-            .ask::<PluginInfo>(registration::GET_INFO, &Empty {})
+            .call::<PluginInfo>(registration::GET_INFO, &Empty {})
             .is_ok()
     );
 }
@@ -359,7 +361,7 @@ fn a_request_that_cannot_be_decoded_is_an_error() {
 fn each_socket_serves_only_its_own_methods() {
     let code = |kind, socket, method| {
         let mut session = Session::start_at(&profile(kind), socket);
-        let answer = session.ask::<Empty>(method, &Empty {});
+        let answer = session.call::<Empty>(method, &Empty {});
         answer.map_err(|status| status.code)
     };
     let unimplemented = Err(Code::Unimplemented);
@@ -390,10 +392,10 @@ fn a_simulated_crash_does_not_close_connections() {
     ));
     session.watch(device_plugin::LIST_AND_WATCH);
     session.advance_time(1_999);
-    assert_eq!(session.take_reports(), ["device stream opened"]);
+    assert_eq!(session.take_outputs(), ["device stream opened"]);
     session.events.clear();
     session.advance_time(1);
-    assert_eq!(session.take_reports(), ["Crash"]);
+    assert_eq!(session.take_outputs(), ["Crash"]);
     assert!(session.events.is_empty());
 }
 
@@ -409,7 +411,7 @@ fn stopping_ends_calls_with_an_error() {
     session.watch(device_plugin::LIST_AND_WATCH);
     session.advance_time(10);
     session.events.clear();
-    let asked = session.call(registration::GET_INFO, &Empty {});
+    let asked = session.start_call(registration::GET_INFO, &Empty {});
     session.plugin.stop(session.now);
     session.exchange();
     let ends = || CallError::Status(refusal(Code::Unavailable, "the plugin is stopping"));
@@ -433,7 +435,7 @@ fn connections_are_limited_until_one_has_ended() {
         connections.push(plugin.accept(Socket::Common, Time::ZERO));
     }
     assert_eq!(connections.len(), config::MAX_SIMULATED_CLIENTS);
-    plugin.forget(connections[0]);
+    plugin.remove_connection(connections[0]);
     assert!(plugin.has_room());
     let next = plugin.accept(Socket::Common, Time::ZERO);
     assert!(!connections.contains(&next));

@@ -1,4 +1,4 @@
-//! The state of each directory, as shown to an operator.
+//! The states of directories, as shown to an operator.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -47,13 +47,13 @@ impl Watch {
     /// of the other directories that have a problem which their parent does not have.
     pub fn directories(&self) -> impl Iterator<Item = Directory<'_>> {
         let roots = self.tree.roots().iter();
-        let troubled = self.tree.with_own_problem().take(MAX_TROUBLED);
+        let troubled = self.tree.paths_with_own_problem().take(MAX_TROUBLED);
         roots.chain(troubled).map(|path| {
             let problem = self.tree.problem(path);
             let state = match problem {
                 None if !self.tree.get(path).is_some_and(|it| it.is_listed) => DirectoryState::Lost,
                 None => DirectoryState::Watched,
-                Some(problem) if problem.is_polled() => DirectoryState::Polled,
+                Some(problem) if problem.causes_polling() => DirectoryState::Polled,
                 Some(problem) if problem.is_limit() => DirectoryState::Watched,
                 Some(_) => DirectoryState::Lost,
             };

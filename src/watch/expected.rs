@@ -1,9 +1,10 @@
 //! Sockets that are expected because their plugins were registered before a restart.
 //!
-//! An expected socket that is found becomes an ordinary one. It is lost if a complete listing of
-//! its directory does not contain it and an examination of its path does not find it either. If a
-//! directory cannot be listed, the state of the sockets below it is unknown: they stay expected,
-//! and the directory is reported with their number.
+//! An expected socket that is found becomes an ordinary one. It is lost, for example, if a complete
+//! listing of its directory does not contain it and an examination of its path does not find it
+//! either, or if its root is removed. If a directory cannot be listed completely, the state of the
+//! expected sockets below it is unknown: they stay expected, and the directory is reported with
+//! their number.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -35,7 +36,7 @@ impl Expected {
     }
 
     /// Returns the expected sockets below a directory, at any depth, and at the path itself.
-    pub(super) fn below<'a>(&'a self, dir: &'a Path) -> impl Iterator<Item = &'a Arc<Path>> {
+    pub(super) fn at_and_below<'a>(&'a self, dir: &'a Path) -> impl Iterator<Item = &'a Arc<Path>> {
         let first = self.paths.partition_point(|path| **path < *dir);
         let paths = self.paths[first..].iter();
         paths.take_while(move |path| path.starts_with(dir))
@@ -56,7 +57,7 @@ mod tests {
         let mut expected = Expected::default();
         expected.extend(all.into());
         let below = |expected: &Expected, dir: &str| {
-            let below = expected.below(Path::new(dir));
+            let below = expected.at_and_below(Path::new(dir));
             below.map(|it| it.display().to_string()).collect::<Vec<_>>()
         };
         assert_eq!(

@@ -5,16 +5,17 @@ use std::ffi::OsString;
 /// The identity of the file at a path: the same path may hold another socket a moment later, even
 /// with the same inode number.
 ///
-/// The birth time distinguishes them. File systems without birth times (tmpfs before Linux 5.18,
-/// ramfs) fall back to the modification time, which for a socket only `utimes` changes. The change
-/// time is not suitable: most plugins set the mode of their socket after binding it.
+/// The birth time distinguishes them. On file systems without birth times (tmpfs before Linux 5.18,
+/// ramfs), the modification time is used instead, which for a socket only `utimes` changes. The
+/// change time is not suitable: most plugins set the mode of their socket after binding it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Identity {
     /// The device that holds the file.
     pub device: u64,
     /// The inode number.
     pub inode: u64,
-    /// The birth time: nanoseconds since 1970, used for comparison only.
+    /// The birth time, or the time that is used instead: nanoseconds since 1970, for comparison
+    /// only.
     pub btime: i64,
 }
 

@@ -5,9 +5,9 @@
 //! what the answers mean. It never accesses the file system and never blocks.
 //!
 //! ```text
-//!            Input::Event      -> [ Watch ] -> Output::Scan    (watch FIRST, then list)
-//!            Input::Scanned    ->           -> Output::Examine (what is at this path?)
-//!            Input::Examined   ->           -> Output::Unwatch
+//!               Input::Event   -> [ Watch ] -> Output::Scan    (watch FIRST, then list)
+//!     Input::Scanned, Examined ->           -> Output::Examine (what is at this path?)
+//!   Input::Doubted, Remounted  ->           -> Output::Unwatch
 //!   handle_timeout (deadlines) ->           -> Output::Found / Lost / Report
 //! ```
 //!
@@ -18,8 +18,8 @@
 //!   or was added later.
 //! - Roots can be added and removed at any time (`roots`). No root is inside another.
 //! - Only sockets count. A symbolic link to a socket counts as a socket under the link's own path;
-//!   the link is resolved when it appears. A link to a directory is not followed: that keeps the
-//!   tree a tree.
+//!   the link is resolved whenever its path is examined or its directory is scanned. A link to a
+//!   directory is not followed: that keeps the tree a tree.
 //! - One socket is one plugin and has one path, whatever links lead to it: the first path that is
 //!   seen, but the socket's own path is preferred to a symbolic link, because the kernel does not
 //!   report through the link that the socket was replaced. Other paths are ignored, and the first
@@ -29,20 +29,20 @@
 //!   examined again, and a path that cannot be examined keeps its last known state.
 //! - A socket that is expected from before a restart is found, or lost once its directory has been
 //!   listed completely (`expected`).
-//! - Whenever the state of a directory is in doubt, the directory is scanned again and compared: at
-//!   the start, after a queue overflow, when a directory was moved, and if a watch could not be
-//!   added.
+//! - Whenever the state of a directory is in doubt, the directory is scanned, and the listing is
+//!   compared with the known state: for example at the start, after a queue overflow, when the
+//!   directory was moved or a file system was mounted there, and while it cannot be watched.
 //! - A name that was removed, according to an event or a listing, is examined first: by then,
 //!   another file may have that name, or the same file again (`RENAME_EXCHANGE`).
 //! - The work is bounded, however often something changes: at most one scan of a directory is
 //!   pending, and a scan soon after the last one waits for a pause that doubles each time
-//!   (`pauses`), as does the examination of a name. Scans of all directories are done in rounds,
-//!   after a pause that stays short (`rounds`). The shell reads a directory in one go, up to a
-//!   limit, and decides how many outputs it carries out in one turn.
+//!   (`pauses`), as does the examination of a known name. Scans of all directories are done in
+//!   rounds, after a pause that stays short (`rounds`). The shell reads a directory in one go, up
+//!   to a limit, and decides how many outputs it carries out in one turn.
 //! - A directory with a problem is reported once. It is scanned again if that may help: every
 //!   second, or, if the problem is likely to last, after a pause that doubles each time. The rest
 //!   of the tree is still watched. If no directory can be watched at all, all of them are scanned
-//!   at intervals, and only the root is reported, once.
+//!   at intervals, and only the roots are reported, once each.
 //! - Once per [`config::RESYNC_INTERVAL`], every directory is scanned: the kernel does not report
 //!   some changes, such as a symbolic link whose target becomes a socket.
 
@@ -69,7 +69,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::octets::compare;
+use crate::octets::cmp_length_then_end;
 use crate::time::Time;
 use crate::{config, escape};
 
@@ -79,7 +79,7 @@ use self::expected::Expected;
 pub use self::identity::{Entry, EntryKind, Identity, Listing};
 pub use self::input::Input;
 pub use self::output::{Output, Place, Report};
-use self::path::split;
+use self::path::dir_and_name;
 use self::pauses::Pauses;
 pub use self::problem::{Cause, Problem};
 use self::rounds::Rounds;
@@ -135,13 +135,13 @@ impl Watch {
     /// Sockets below none of the roots are lost at once, even if their root is added later.
     pub fn expect(&mut self, sockets: Vec<Arc<Path>>) {
         self.expected.extend(sockets);
-        self.lose_uncovered();
+        self.report_uncovered_lost();
     }
 
     /// Handles an input that arrived at `now`.
     pub fn handle_input(&mut self, input: Input, now: Time) {
         match input {
-            Input::Event(event) => self.on_event(event, now),
+            Input::Event(event) => self.handle_event(event, now),
             Input::Scanned {
                 dir,
                 watch,
@@ -152,11 +152,11 @@ impl Watch {
             }
             Input::Examined { path, kind } => {
                 self.rounds.count_answer();
-                self.on_examined(&path, kind, now);
+                self.handle_examined(&path, kind, now);
             }
             Input::Doubted { path } => self.examine_again(path, now),
             // mutation: a file system that answers again is not scanned
-            Input::Remounted { dir } => self.rescan_each(self.tree.paths_below(&dir), now),
+            Input::Remounted { dir } => self.rescan_each(self.tree.paths_at_and_below(&dir), now),
         }
         self.check_invariants();
     }
@@ -169,7 +169,7 @@ impl Watch {
             self.examinations.forget_expired(now);
             self.rescan_all(RoundReason::Resync, now);
         }
-        self.begin_round(now);
+        self.begin_due_round(now);
         if self.retry_at.is_some_and(|at| at <= now) {
             for dir in self.tree.take_retries(now) {
                 self.request_scan(dir, true);
@@ -202,7 +202,7 @@ impl Watch {
     /// Returns the next output, or `None` if there is none.
     pub fn poll_output(&mut self) -> Option<Output> {
         loop {
-            self.rounds.check_end(self.outputs.len());
+            self.rounds.end_round_if_done(self.outputs.len());
             let Some(output) = self.outputs.pop_front() else {
                 self.outputs.shrink_to(config::IDLE_QUEUE_CAPACITY);
                 return None;
@@ -212,7 +212,7 @@ impl Watch {
                 Output::Unwatch { watch } => self.tree.dir_of_watch(*watch).is_none(),
                 // The directory may have been removed from the tree in the meantime.
                 Output::Scan { dir, .. } => self.tree.contains(dir),
-                Output::Examine { path } => self.tree.contains(split(path).0),
+                Output::Examine { path } => self.tree.contains(dir_and_name(path).0),
                 Output::Report(report) => self.tree.contains(report.dir()),
                 Output::Found { .. } | Output::Lost { .. } => true,
             };
@@ -223,14 +223,14 @@ impl Watch {
         }
     }
 
-    fn on_event(&mut self, event: Event, now: Time) {
+    fn handle_event(&mut self, event: Event, now: Time) {
         match event {
             Event::Appeared {
                 watch,
                 name,
                 is_directory,
-            } => self.on_appeared(watch, &name, is_directory, now),
-            Event::Vanished { watch, name } => self.on_vanished(watch, &name, now),
+            } => self.handle_appeared(watch, &name, is_directory, now),
+            Event::Vanished { watch, name } => self.handle_vanished(watch, &name, now),
             Event::Moved { watch } => self.rescan_each(self.tree.dir_of_watch(watch), now),
             Event::Unwatched { watch } => {
                 if let Some(dir) = self.tree.dir_of_watch(watch) {
@@ -243,7 +243,7 @@ impl Watch {
         }
     }
 
-    fn on_appeared(&mut self, watch: WatchId, name: &OsStr, is_directory: bool, now: Time) {
+    fn handle_appeared(&mut self, watch: WatchId, name: &OsStr, is_directory: bool, now: Time) {
         let Some(dir) = self.tree.dir_of_watch(watch) else {
             return; // The directory has been removed from the tree in the meantime.
         };
@@ -251,7 +251,7 @@ impl Watch {
         if is_hidden(name) {
             log::debug!("{}: ignored: {HIDDEN}", escape::path(&path));
         } else if is_directory {
-            self.on_examined(&path, EntryKind::Directory, now);
+            self.handle_examined(&path, EntryKind::Directory, now);
         } else if self.tree.child(&dir, &path).is_some() {
             self.examine_again(path, now);
         } else {
@@ -261,18 +261,20 @@ impl Watch {
 
     /// Examines a known or expected name that vanished: the file may have been put back or
     /// replaced.
-    fn on_vanished(&mut self, watch: WatchId, name: &OsStr, now: Time) {
+    fn handle_vanished(&mut self, watch: WatchId, name: &OsStr, now: Time) {
         let Some(dir) = self.tree.dir_of_watch(watch) else {
             return;
         };
         let path = path::join(&dir, name);
-        if self.tree.child(&dir, &path).is_some() || self.expected.below(&path).next().is_some() {
+        if self.tree.child(&dir, &path).is_some()
+            || self.expected.at_and_below(&path).next().is_some()
+        {
             self.examine_again(path, now);
         }
     }
 
-    fn on_examined(&mut self, path: &Arc<Path>, kind: EntryKind, now: Time) {
-        let dir = split(path).0;
+    fn handle_examined(&mut self, path: &Arc<Path>, kind: EntryKind, now: Time) {
+        let dir = dir_and_name(path).0;
         match kind {
             // Another directory may be at this path now.
             EntryKind::Directory if self.tree.contains(path) => {
@@ -350,7 +352,7 @@ impl Watch {
                 self.ignore_other_path(path, identity);
                 return Ok(());
             }
-            other_path_in = self.tree.shared_path(split(&known.path).0);
+            other_path_in = self.tree.shared_path(dir_and_name(&known.path).0);
             self.tree.remove(&known.path);
         }
         let socket = Socket {
@@ -366,7 +368,7 @@ impl Watch {
         let lost = known.map(|Socket { path, .. }| Output::Lost { path });
         self.outputs.extend(lost);
         self.expected.remove(path);
-        self.lose_expected(path); // Nothing is below a socket.
+        self.report_expected_lost(path); // Nothing is below a socket.
         let path = Arc::clone(path);
         self.outputs.push_back(Output::Found { path, identity });
         Ok(())
@@ -375,7 +377,7 @@ impl Watch {
     /// Ignores another path to a known socket, and reports the path as lost if it was expected.
     /// Logs that only for the first such path of a socket: each scan finds them all again.
     fn ignore_other_path(&mut self, path: &Arc<Path>, identity: Identity) {
-        let dir = self.tree.shared_path(split(path).0);
+        let dir = self.tree.shared_path(dir_and_name(path).0);
         if let Some(known) = self.tree.socket_mut(identity) {
             if std::mem::replace(&mut known.other_path_in, dir).is_none() {
                 log::info!(
@@ -393,8 +395,8 @@ impl Watch {
     }
 
     /// Reports the expected sockets at and below a path as lost: nothing exists there.
-    fn lose_expected(&mut self, path: &Path) {
-        let gone: Vec<_> = self.expected.below(path).cloned().collect();
+    fn report_expected_lost(&mut self, path: &Path) {
+        let gone: Vec<_> = self.expected.at_and_below(path).cloned().collect();
         for path in gone {
             self.expected.remove(&path);
             self.outputs.push_back(Output::Lost { path });
@@ -407,7 +409,7 @@ impl Watch {
         let removed = self.tree.remove(path);
         // mutation: a directory that is moved leaves its sockets behind
         self.report_removed(removed, now);
-        self.lose_expected(path);
+        self.report_expected_lost(path);
     }
 
     fn report_removed(&mut self, removed: Removed, now: Time) {
@@ -426,7 +428,7 @@ impl Watch {
         };
         (known.retry_at, known.retry_pause) = match &problem {
             Some(problem) if problem.may_last() => {
-                let pause = config::LIMITED_RETRY.after(known.retry_pause);
+                let pause = config::LIMITED_RETRY.next_pause(known.retry_pause);
                 (Some(now + pause), Some(pause))
             }
             Some(problem) if problem.is_worth_retrying() => {
@@ -449,7 +451,7 @@ impl Watch {
 
     /// Scans a directory that has changed: now, or after a pause if it was scanned a moment ago.
     fn rescan(&mut self, dir: Arc<Path>, now: Time) {
-        if self.scans.request(&dir, now) {
+        if self.scans.request_work(&dir, now) {
             self.request_scan(dir, false);
         }
     }
@@ -479,7 +481,7 @@ impl Watch {
     /// Examines a path that has changed or is in doubt: now, or after a pause if it was examined a
     /// moment ago.
     fn examine_again(&mut self, path: Arc<Path>, now: Time) {
-        if self.examinations.request(&path, now) {
+        if self.examinations.request_work(&path, now) {
             self.examine(path);
         }
     }
@@ -489,7 +491,9 @@ impl Watch {
     fn examine(&mut self, path: Arc<Path>) {
         let octets = path.as_os_str().as_bytes();
         let is_this = |output: &Output| match output {
-            Output::Examine { path } => compare(path.as_os_str().as_bytes(), octets).is_eq(),
+            Output::Examine { path } => {
+                cmp_length_then_end(path.as_os_str().as_bytes(), octets).is_eq()
+            }
             _ => false,
         };
         let mut last = self.outputs.iter().rev().take(LAST_EXAMINATIONS);

@@ -35,8 +35,8 @@ pub enum Output {
         /// The identity of the socket.
         identity: Identity,
     },
-    /// A plugin socket was removed, or its path is not used any more: it is known under another
-    /// path, or the root was removed.
+    /// A known or expected plugin socket does not exist any more, or its path is not used any more:
+    /// for example, the socket is known under another path, or its root was removed.
     Lost {
         /// The path of the socket.
         path: Arc<Path>,
@@ -97,7 +97,7 @@ impl Report {
     pub fn reason(&self) -> &'static str {
         match self {
             Self::Trouble { problem, .. } if problem.is_limit() => "DirectoryLimited",
-            Self::Trouble { problem, .. } if problem.is_polled() => "DirectoryPolled",
+            Self::Trouble { problem, .. } if problem.causes_polling() => "DirectoryPolled",
             Self::Trouble { .. } => "DirectoryLost",
             Self::Recovered { .. } => "DirectoryRecovered",
             Self::Undecided { .. } => "DirectoryUndecided",

@@ -17,7 +17,7 @@ pub(super) fn join(dir: &Path, name: &OsStr) -> Arc<Path> {
 }
 
 /// Returns the directory and the name of a path made by [`join`].
-pub(super) fn split(path: &Path) -> (&Path, &OsStr) {
+pub(super) fn dir_and_name(path: &Path) -> (&Path, &OsStr) {
     let octets = path.as_os_str().as_bytes();
     let slash = octets.iter().rposition(|&octet| octet == b'/');
     // The slash belongs to neither, unless the directory is the root directory.
@@ -36,7 +36,7 @@ mod tests {
             let (dir, name) = (Path::new(dir), OsStr::new("a"));
             let path = join(dir, name);
             assert_eq!(path, dir.join(name).into());
-            assert_eq!(split(&path), (dir, name));
+            assert_eq!(dir_and_name(&path), (dir, name));
         }
     }
 }

@@ -45,9 +45,9 @@ impl Pauses {
 
     /// Requests work for a path. Returns whether the work is to be done now; otherwise it is due
     /// when the pause of the path ends ([`Pauses::take_due`]).
-    pub(super) fn request(&mut self, path: &Arc<Path>, now: Time) -> bool {
+    pub(super) fn request_work(&mut self, path: &Arc<Path>, now: Time) -> bool {
         let Some(pause) = self.by_path.get_mut(&PathKey(path.clone())) else {
-            self.remember(path, now);
+            self.start_first_pause(path, now);
             return true;
         };
         if now < pause.end {
@@ -61,17 +61,18 @@ impl Pauses {
             self.pending.retain(|(_, pending)| pending != path);
         }
         let last = (now < pause.end + PAUSE_CALM).then_some(pause.length);
-        *pause = Pause::begin(self.backoff.after(last), now);
+        *pause = Pause::new(self.backoff.next_pause(last), now);
         true
     }
 
-    fn remember(&mut self, path: &Arc<Path>, now: Time) {
+    /// Starts the first pause of a path, unless too many paths are remembered already.
+    fn start_first_pause(&mut self, path: &Arc<Path>, now: Time) {
         if self.by_path.len() >= MAX_SOCKETS {
             self.forget_expired(now);
         }
-        // If there are still too many, work for this path is granted without a pause.
+        // Without a pause, each request for work on this path is granted at once.
         if self.by_path.len() < MAX_SOCKETS {
-            let pause = Pause::begin(self.backoff.first, now);
+            let pause = Pause::new(self.backoff.first, now);
             self.by_path.insert(PathKey(path.clone()), pause);
         }
     }
@@ -92,7 +93,7 @@ impl Pauses {
         let due: Vec<_> = self.pending.drain(..due).map(|(_, path)| path).collect();
         for path in &due {
             if let Some(pause) = self.by_path.get_mut(&PathKey(path.clone())) {
-                *pause = Pause::begin(self.backoff.after(Some(pause.length)), now);
+                *pause = Pause::new(self.backoff.next_pause(Some(pause.length)), now);
             }
         }
         due
@@ -100,7 +101,7 @@ impl Pauses {
 }
 
 impl Pause {
-    fn begin(length: Duration, now: Time) -> Self {
+    fn new(length: Duration, now: Time) -> Self {
         let end = now + length;
         Self {
             end,
@@ -130,7 +131,7 @@ mod tests {
         for ms in begin..end {
             let now = Time::from_millis(ms);
             let is_due = pauses.take_due(now).iter().any(|due| due == path);
-            if is_due || pauses.request(path, now) {
+            if is_due || pauses.request_work(path, now) {
                 granted.push(ms);
             }
         }
@@ -153,10 +154,10 @@ mod tests {
     fn a_request_when_a_pause_is_over_is_granted_once() {
         let mut pauses = Pauses::new(BACKOFF);
         let path = path("/p/a");
-        assert!(pauses.request(&path, Time::ZERO));
-        assert!(!pauses.request(&path, Time::from_millis(50)));
+        assert!(pauses.request_work(&path, Time::ZERO));
+        assert!(!pauses.request_work(&path, Time::from_millis(50)));
         assert!(
-            pauses.request(&path, Time::from_millis(100)),
+            pauses.request_work(&path, Time::from_millis(100)),
             "it is due and was not taken"
         );
         assert_eq!(
@@ -184,14 +185,14 @@ mod tests {
         let mut pauses = Pauses::new(BACKOFF);
         let later = Time::from_millis(20_000);
         for n in 0..MAX_SOCKETS {
-            assert!(pauses.request(&path(&format!("/p/{n}")), Time::ZERO));
+            assert!(pauses.request_work(&path(&format!("/p/{n}")), Time::ZERO));
         }
         for _ in 0..2 {
-            assert!(pauses.request(&path("/p/new"), Time::ZERO));
+            assert!(pauses.request_work(&path("/p/new"), Time::ZERO));
         }
-        assert!(!pauses.request(&path("/p/0"), Time::ZERO));
-        assert!(pauses.request(&path("/p/new"), later));
-        assert!(!pauses.request(&path("/p/new"), later));
+        assert!(!pauses.request_work(&path("/p/0"), Time::ZERO));
+        assert!(pauses.request_work(&path("/p/new"), later));
+        assert!(!pauses.request_work(&path("/p/new"), later));
         assert_eq!(pauses.by_path.len(), 1);
     }
 }

@@ -108,7 +108,7 @@ impl Problem {
 
     /// Returns whether the directory is scanned every second, either instead of being watched or in
     /// addition.
-    pub(super) fn is_polled(&self) -> bool {
+    pub(super) fn causes_polling(&self) -> bool {
         matches!(self, NotWatched(_) | NotExamined | NotReported(_))
     }
 
@@ -135,7 +135,7 @@ impl Problem {
     /// the problem is only reported, and the other directories are still watched. A directory that
     /// can be read but not watched is scanned at intervals instead.
     pub fn prevents_start(&self) -> bool {
-        let is_harmless = self.is_polled() || self.is_limit();
+        let is_harmless = self.causes_polling() || self.is_limit();
         !is_harmless && !matches!(self, MayNotAnswer(_))
     }
 

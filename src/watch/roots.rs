@@ -1,8 +1,8 @@
 //! Roots that are added and removed while others are watched.
 //!
 //! No root is inside another. When a root is removed, all sockets below it are lost and pending
-//! requests for it are dropped; late answers and events have no effect, because its paths and
-//! watches are unknown by then.
+//! requests for it are dropped. Late answers and events change nothing, because the root's paths
+//! and watches are unknown by then; a watch that was added too late is removed.
 
 use std::path::{Component, Path};
 use std::sync::Arc;
@@ -51,7 +51,7 @@ impl Watch {
         }
         let removed = self.tree.remove_root(dir);
         self.report_removed(removed, now);
-        self.lose_uncovered();
+        self.report_uncovered_lost();
         self.retry_at = self.tree.next_retry();
         self.check_invariants();
     }
@@ -63,7 +63,7 @@ impl Watch {
     }
 
     /// Reports the expected sockets that no root covers as lost.
-    pub(super) fn lose_uncovered(&mut self) {
+    pub(super) fn report_uncovered_lost(&mut self) {
         let paths = self.expected.iter();
         let uncovered: Vec<_> = paths.filter(|path| !self.covers(path)).cloned().collect();
         for path in uncovered {

@@ -51,7 +51,7 @@ pub struct Rescanned {
     pub directories: usize,
     /// The number of paths at which a new socket was found, or another one than before.
     pub found: usize,
-    /// The number of known paths whose socket was removed.
+    /// The number of known or expected paths that were reported as lost.
     pub lost: usize,
 }
 
@@ -90,7 +90,7 @@ impl Rounds {
         }
     }
 
-    /// Returns the time of the next [`Watch::begin_round`]; `None` if no round was requested.
+    /// Returns the time of the next [`Watch::begin_due_round`]; `None` if no round was requested.
     pub(super) fn poll_timeout(&self) -> Option<Time> {
         self.is_wanted.then_some(self.pause_end)
     }
@@ -120,7 +120,7 @@ impl Rounds {
 
     /// Ends the running round if nothing is left to do for it. `pending` is the number of outputs
     /// in the queue.
-    pub(super) fn check_end(&mut self, pending: usize) {
+    pub(super) fn end_round_if_done(&mut self, pending: usize) {
         let Some(running) = &mut self.running else {
             return;
         };
@@ -141,8 +141,9 @@ impl Rounds {
 }
 
 impl Watch {
-    /// Returns how often a scan of every directory was requested for this reason.
-    pub fn count_rounds(&self, reason: RoundReason) -> u64 {
+    /// Returns the number of scans of every directory that were requested for this reason. One
+    /// round may serve several requests.
+    pub fn round_requests(&self, reason: RoundReason) -> u64 {
         self.rounds.requested[reason as usize]
     }
 
@@ -172,17 +173,17 @@ impl Watch {
     pub(super) fn rescan_all(&mut self, reason: RoundReason, now: Time) {
         self.rounds.requested[reason as usize] += 1;
         self.rounds.is_wanted = true;
-        self.begin_round(now);
+        self.begin_due_round(now);
     }
 
     /// Requests the scans of a round, if one is due.
-    pub(super) fn begin_round(&mut self, now: Time) {
+    pub(super) fn begin_due_round(&mut self, now: Time) {
         if self.rounds.poll_timeout().is_none_or(|at| now < at) {
             return;
         }
         self.rounds.is_wanted = false;
         self.rounds.pause_end = now + config::ROUND_PAUSE;
-        for dir in self.tree.paths_from_roots() {
+        for dir in self.tree.paths_roots_first() {
             self.request_scan(dir, false);
         }
         let rounds = &mut self.rounds;

@@ -43,7 +43,7 @@ impl Watch {
             Err(gone) if gone.means_gone() && self.tree.is_root(dir) => {
                 let removed = self.tree.clear(dir);
                 self.report_removed(removed, now);
-                self.lose_expected(dir);
+                self.report_expected_lost(dir);
                 self.set_problem(dir, Some(gone), now);
             }
             Err(gone) if gone.means_gone() => self.remove_path(dir, now),
@@ -108,7 +108,7 @@ impl Watch {
     /// subdirectory.
     fn examine_expected(&mut self, dir: &Arc<Path>, is_whole: bool, unknown: &[OsString]) {
         let (mut missing, mut undecided) = (Vec::<OsString>::new(), 0);
-        for path in self.expected.below(dir) {
+        for path in self.expected.at_and_below(dir) {
             let rest = path.strip_prefix(dir).ok();
             let Some(name) = rest.and_then(|rest| rest.iter().next()) else {
                 continue;
@@ -151,9 +151,9 @@ impl Watch {
             return Err(Problem::SameAs(other));
         }
         self.tree.set_watch(dir, Some(watch));
-        // Another directory is at the path now, so its subdirectories are not the known ones, even
-        // if they have the same names.
-        let below = self.tree.paths_below(dir).into_iter().skip(1);
+        // Another directory may be at the path now, so its subdirectories may not be the known
+        // ones, even if they have the same names.
+        let below = self.tree.paths_at_and_below(dir).into_iter().skip(1);
         self.rescan_each(below, now);
         Ok(())
     }

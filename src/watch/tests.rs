@@ -35,17 +35,17 @@ impl Timeline {
     fn scanned(entries: &[(&str, EntryKind)]) -> Self {
         let mut timeline = Self::new();
         timeline.expect(&["create and scan /p"]);
-        timeline.scan("/p", Ok(WatchId(1)), Ok(listing(entries)));
+        timeline.answer_scan("/p", Ok(WatchId(1)), Ok(listing(entries)));
         timeline
     }
 
-    fn scan(
+    fn answer_scan(
         &mut self,
         dir: &str,
         watch: Result<WatchId, Problem>,
         entries: Result<Listing, Problem>,
     ) {
-        self.input(Input::Scanned {
+        self.handle_input(Input::Scanned {
             dir: Path::new(dir).into(),
             watch,
             entries,
@@ -53,59 +53,59 @@ impl Timeline {
     }
 
     /// Answers a scan: the directory is watched and listed.
-    fn scan_ok(&mut self, dir: &str, watch: i32, entries: &[(&str, EntryKind)]) {
-        self.scan(dir, Ok(WatchId(watch)), Ok(listing(entries)));
+    fn answer_scan_ok(&mut self, dir: &str, watch: i32, entries: &[(&str, EntryKind)]) {
+        self.answer_scan(dir, Ok(WatchId(watch)), Ok(listing(entries)));
     }
 
-    fn scan_missing(&mut self, dir: &str) {
-        self.scan(dir, Err(Problem::Missing), Err(Problem::Missing));
+    fn answer_scan_missing(&mut self, dir: &str) {
+        self.answer_scan(dir, Err(Problem::Missing), Err(Problem::Missing));
     }
 
-    fn examine(&mut self, path: &str, kind: EntryKind) {
-        self.input(Input::Examined {
+    fn answer_examination(&mut self, path: &str, kind: EntryKind) {
+        self.handle_input(Input::Examined {
             path: Path::new(path).into(),
             kind,
         });
     }
 
     /// Answers an examination: no socket or directory is at that path.
-    fn examine_gone(&mut self, path: &str) {
-        self.examine(path, EntryKind::Other);
+    fn answer_examination_gone(&mut self, path: &str) {
+        self.answer_examination(path, EntryKind::Other);
     }
 
-    fn appeared(&mut self, watch: i32, name: &str) {
-        self.event(Event::Appeared {
+    fn report_appeared(&mut self, watch: i32, name: &str) {
+        self.handle_event(Event::Appeared {
             watch: WatchId(watch),
             name: name.into(),
             is_directory: false,
         });
     }
 
-    fn dir_appeared(&mut self, watch: i32, name: &str) {
-        self.event(Event::Appeared {
+    fn report_dir_appeared(&mut self, watch: i32, name: &str) {
+        self.handle_event(Event::Appeared {
             watch: WatchId(watch),
             name: name.into(),
             is_directory: true,
         });
     }
 
-    fn vanished(&mut self, watch: i32, name: &str) {
-        self.event(Event::Vanished {
+    fn report_vanished(&mut self, watch: i32, name: &str) {
+        self.handle_event(Event::Vanished {
             watch: WatchId(watch),
             name: name.into(),
         });
     }
 
-    fn event(&mut self, event: Event) {
-        self.input(Input::Event(event));
+    fn handle_event(&mut self, event: Event) {
+        self.handle_input(Input::Event(event));
     }
 
-    fn input(&mut self, input: Input) {
+    fn handle_input(&mut self, input: Input) {
         self.watch.handle_input(input, self.now);
     }
 
     /// Advances the time until a directory may be scanned without a pause.
-    fn later(&mut self) {
+    fn skip_scan_pause(&mut self) {
         self.now += 8 * config::SCAN_PAUSES.first;
     }
 
@@ -209,15 +209,15 @@ fn sockets_that_existed_before_the_start_are_found() {
 #[test]
 fn a_socket_is_found_when_created_and_lost_when_removed() {
     let mut t = Timeline::scanned(&[]);
-    t.appeared(1, "a");
+    t.report_appeared(1, "a");
     t.expect(&["examine /p/a"]);
-    t.examine("/p/a", socket(1));
+    t.answer_examination("/p/a", socket(1));
     t.expect(&["found /p/a #1"]);
-    t.vanished(1, "a");
+    t.report_vanished(1, "a");
     t.expect(&["examine /p/a"]);
-    t.examine_gone("/p/a");
+    t.answer_examination_gone("/p/a");
     t.expect(&["lost /p/a"]);
-    t.vanished(1, "a");
+    t.report_vanished(1, "a");
     t.expect_silence();
 }
 
@@ -225,9 +225,9 @@ fn a_socket_is_found_when_created_and_lost_when_removed() {
 fn the_same_identity_seen_twice_changes_nothing() {
     let mut t = Timeline::scanned(&[("a", socket(1))]);
     t.expect(&["found /p/a #1"]);
-    t.appeared(1, "a");
+    t.report_appeared(1, "a");
     t.expect(&["examine /p/a"]);
-    t.examine("/p/a", socket(1));
+    t.answer_examination("/p/a", socket(1));
     t.expect_silence();
 }
 
@@ -235,8 +235,9 @@ fn the_same_identity_seen_twice_changes_nothing() {
 fn another_identity_at_a_known_path_is_found_again() {
     let mut t = Timeline::scanned(&[("a", socket(1))]);
     t.expect(&["found /p/a #1"]);
-    t.appeared(1, "a"); // inotify does not report the removal of a file that a rename replaces.
-    t.examine("/p/a", socket(2));
+    // inotify does not report the removal of a file that a rename replaces.
+    t.report_appeared(1, "a");
+    t.answer_examination("/p/a", socket(2));
     t.expect(&["examine /p/a", "found /p/a #2"]);
 }
 
@@ -244,22 +245,22 @@ fn another_identity_at_a_known_path_is_found_again() {
 fn other_files_are_ignored_and_may_replace_a_socket() {
     let mut t = Timeline::scanned(&[("file", EntryKind::Other), ("a", socket(1))]);
     t.expect(&["found /p/a #1"]);
-    t.examine("/p/other-file", EntryKind::Other);
+    t.answer_examination("/p/other-file", EntryKind::Other);
     t.expect_silence();
-    t.examine("/p/a", EntryKind::Other);
+    t.answer_examination("/p/a", EntryKind::Other);
     t.expect(&["lost /p/a"]);
-    t.examine("/p/file", socket(2));
+    t.answer_examination("/p/file", socket(2));
     t.expect(&["found /p/file #2"]);
-    t.examine("/p/file", EntryKind::Directory);
+    t.answer_examination("/p/file", EntryKind::Directory);
     t.expect(&["lost /p/file", "scan /p/file"]);
 }
 
 #[test]
 fn names_with_a_dot_are_ignored_at_the_start_and_later() {
     let mut t = Timeline::scanned(&[(".hidden", socket(1)), (".dir", EntryKind::Directory)]);
-    t.appeared(1, ".later");
-    t.dir_appeared(1, ".later-dir");
-    t.vanished(1, ".hidden");
+    t.report_appeared(1, ".later");
+    t.report_dir_appeared(1, ".later-dir");
+    t.report_vanished(1, ".hidden");
     t.expect_silence();
 }
 
@@ -267,103 +268,103 @@ fn names_with_a_dot_are_ignored_at_the_start_and_later() {
 fn a_directory_at_any_depth_gets_its_own_watch() {
     let mut t = Timeline::scanned(&[("sub", EntryKind::Directory)]);
     t.expect(&["scan /p/sub"]);
-    t.scan_ok("/p/sub", 2, &[("deeper", EntryKind::Directory)]);
+    t.answer_scan_ok("/p/sub", 2, &[("deeper", EntryKind::Directory)]);
     t.expect(&["scan /p/sub/deeper"]);
-    t.scan_ok("/p/sub/deeper", 3, &[]);
-    t.appeared(3, "a");
-    t.examine("/p/sub/deeper/a", socket(1));
+    t.answer_scan_ok("/p/sub/deeper", 3, &[]);
+    t.report_appeared(3, "a");
+    t.answer_examination("/p/sub/deeper/a", socket(1));
     t.expect(&["examine /p/sub/deeper/a", "found /p/sub/deeper/a #1"]);
-    t.dir_appeared(2, "new");
+    t.report_dir_appeared(2, "new");
     t.expect(&["scan /p/sub/new"]);
 }
 
 #[test]
 fn sockets_and_watches_are_removed_with_their_directory() {
     let mut t = Timeline::scanned(&[("sub", EntryKind::Directory)]);
-    t.scan_ok(
+    t.answer_scan_ok(
         "/p/sub",
         2,
         &[("a", socket(1)), ("deeper", EntryKind::Directory)],
     );
-    t.scan_ok("/p/sub/deeper", 3, &[("b", socket(2))]);
+    t.answer_scan_ok("/p/sub/deeper", 3, &[("b", socket(2))]);
     t.expect(&[
         "scan /p/sub",
         "found /p/sub/a #1",
         "scan /p/sub/deeper",
         "found /p/sub/deeper/b #2",
     ]);
-    t.vanished(1, "sub");
+    t.report_vanished(1, "sub");
     t.expect(&["examine /p/sub"]);
-    t.examine_gone("/p/sub");
+    t.answer_examination_gone("/p/sub");
     t.expect(&[
         "lost /p/sub/a",
         "lost /p/sub/deeper/b",
         "unwatch 2",
         "unwatch 3",
     ]);
-    t.event(Event::Moved { watch: WatchId(2) });
-    t.event(Event::Unwatched { watch: WatchId(2) });
-    t.appeared(3, "late");
+    t.handle_event(Event::Moved { watch: WatchId(2) });
+    t.handle_event(Event::Unwatched { watch: WatchId(2) });
+    t.report_appeared(3, "late");
     t.expect_silence();
 }
 
 #[test]
 fn sockets_are_found_again_in_a_directory_that_moved() {
     let mut t = Timeline::scanned(&[("old", EntryKind::Directory)]);
-    t.scan_ok("/p/old", 2, &[("a", socket(1))]);
+    t.answer_scan_ok("/p/old", 2, &[("a", socket(1))]);
     t.expect(&["scan /p/old", "found /p/old/a #1"]);
-    t.later();
-    t.vanished(1, "old");
-    t.dir_appeared(1, "new");
-    t.event(Event::Moved { watch: WatchId(2) });
+    t.skip_scan_pause();
+    t.report_vanished(1, "old");
+    t.report_dir_appeared(1, "new");
+    t.handle_event(Event::Moved { watch: WatchId(2) });
     t.expect(&["examine /p/old", "scan /p/new", "scan /p/old"]);
-    t.examine_gone("/p/old");
+    t.answer_examination_gone("/p/old");
     t.expect(&["lost /p/old/a", "unwatch 2"]);
-    t.scan_ok("/p/new", 3, &[("a", socket(1))]);
+    t.answer_scan_ok("/p/new", 3, &[("a", socket(1))]);
     t.expect(&["found /p/new/a #1"]);
 }
 
 #[test]
 fn a_directory_seen_before_its_move_is_reported_is_scanned() {
     let mut t = Timeline::scanned(&[("old", EntryKind::Directory)]);
-    t.scan_ok(
+    t.answer_scan_ok(
         "/p/old",
         2,
         &[("a", socket(1)), ("deeper", EntryKind::Directory)],
     );
-    t.scan_ok("/p/old/deeper", 3, &[]);
+    t.answer_scan_ok("/p/old/deeper", 3, &[]);
     t.expect(&["scan /p/old", "found /p/old/a #1", "scan /p/old/deeper"]);
 
-    t.later();
-    t.event(Event::Overflowed);
+    t.skip_scan_pause();
+    t.handle_event(Event::Overflowed);
     t.expect(&["scan root /p", "scan /p/old", "scan /p/old/deeper"]);
-    t.scan_ok(
+    t.answer_scan_ok(
         "/p/old",
         2,
         &[("a", socket(1)), ("deeper", EntryKind::Directory)],
     );
-    t.later();
-    t.scan_ok(
+    t.skip_scan_pause();
+    t.answer_scan_ok(
         "/p",
         1,
         &[("old", EntryKind::Directory), ("new", EntryKind::Directory)],
     );
     t.expect(&["scan /p/new"]);
-    t.scan_ok(
+    t.answer_scan_ok(
         "/p/new",
         2,
         &[("a", socket(1)), ("deeper", EntryKind::Directory)],
     );
     t.expect(&["/p/new: it is already watched as /p/old"]);
 
-    t.vanished(1, "old");
-    t.event(Event::Moved { watch: WatchId(2) });
+    t.report_vanished(1, "old");
+    t.handle_event(Event::Moved { watch: WatchId(2) });
     t.expect(&["examine /p/old", "scan /p/old"]);
-    t.examine_gone("/p/old");
+    t.answer_examination_gone("/p/old");
     t.expect(&["lost /p/old/a", "unwatch 2", "unwatch 3"]);
     t.tick();
     t.expect(&["scan /p/new"]);
-    t.scan_ok(
+    t.answer_scan_ok(
         "/p/new",
         4,
         &[("a", socket(1)), ("deeper", EntryKind::Directory)],
@@ -379,11 +380,11 @@ fn a_directory_seen_before_its_move_is_reported_is_scanned() {
 fn a_mount_at_a_root_causes_a_scan_of_its_whole_tree() {
     let mut timeline = Timeline::on(&["/p", "/q"]);
     timeline.expect(&["create and scan /p", "create and scan /q"]);
-    timeline.scan_ok("/p", 1, &[("sub", EntryKind::Directory)]);
-    timeline.scan_ok("/q", 2, &[]);
+    timeline.answer_scan_ok("/p", 1, &[("sub", EntryKind::Directory)]);
+    timeline.answer_scan_ok("/q", 2, &[]);
     timeline.expect(&["scan /p/sub"]);
-    timeline.scan_ok("/p/sub", 3, &[]);
-    timeline.later();
-    timeline.input(Input::Remounted { dir: "/p".into() });
+    timeline.answer_scan_ok("/p/sub", 3, &[]);
+    timeline.skip_scan_pause();
+    timeline.handle_input(Input::Remounted { dir: "/p".into() });
     timeline.expect(&["scan root /p", "scan /p/sub"]);
 }

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::path::split;
+use super::path::dir_and_name;
 use super::{Identity, Problem, WatchId};
 use crate::config;
 use crate::octets::PathKey;
@@ -113,14 +113,14 @@ impl Tree {
         self.get(dir).is_some_and(|dir| dir.depth == 0)
     }
 
-    /// Returns all directories at and below a path, each before its subdirectories.
-    pub(super) fn paths_below(&self, top: &Path) -> Vec<Arc<Path>> {
+    /// Returns the paths of all directories at and below a path, each before its subdirectories.
+    pub(super) fn paths_at_and_below(&self, top: &Path) -> Vec<Arc<Path>> {
         let below = self.dirs.keys().filter(|path| path.starts_with(top));
         below.cloned().collect()
     }
 
-    /// Returns all directories, the roots before all others.
-    pub(super) fn paths_from_roots(&self) -> Vec<Arc<Path>> {
+    /// Returns the paths of all directories, the roots before all others.
+    pub(super) fn paths_roots_first(&self) -> Vec<Arc<Path>> {
         let others = self.dirs.iter().filter(|(_, dir)| dir.depth > 0);
         let others = others.map(|(path, _)| path);
         self.roots.iter().chain(others).cloned().collect()
@@ -145,7 +145,7 @@ impl Tree {
 
     /// Returns the directories below the roots that have a problem which their parent does not
     /// have.
-    pub(super) fn with_own_problem(&self) -> impl Iterator<Item = &Arc<Path>> {
+    pub(super) fn paths_with_own_problem(&self) -> impl Iterator<Item = &Arc<Path>> {
         let troubled = |dir: &Dir| dir.depth > 0 && dir.is_problem_reported;
         let dirs = self.dirs.iter().filter(move |(_, dir)| troubled(dir));
         dirs.map(|(path, _)| path)
@@ -206,7 +206,10 @@ impl Tree {
     /// not known.
     pub(super) fn add_socket(&mut self, identity: Identity, socket: Socket) -> Result<(), Problem> {
         let key = PathKey(Arc::clone(&socket.path));
-        let parent = self.dirs.get_mut(split(&key.0).0).ok_or(Problem::Missing)?;
+        let parent = self
+            .dirs
+            .get_mut(dir_and_name(&key.0).0)
+            .ok_or(Problem::Missing)?;
         if self.sockets.len() >= config::MAX_SOCKETS {
             return Err(Problem::TooManySockets);
         }
@@ -225,7 +228,10 @@ impl Tree {
         if self.dirs.len() >= config::MAX_DIRECTORIES {
             return Err(Problem::TooManyDirectories);
         }
-        let parent = self.dirs.get_mut(split(path).0).ok_or(Problem::Missing)?;
+        let parent = self
+            .dirs
+            .get_mut(dir_and_name(path).0)
+            .ok_or(Problem::Missing)?;
         let depth = parent.depth + 1;
         if depth > config::MAX_TREE_DEPTH {
             return Err(Problem::TooDeep);
@@ -242,7 +248,7 @@ impl Tree {
 
     /// Removes a path and everything below it; does nothing if the path is a root or not known.
     pub(super) fn remove(&mut self, path: &Arc<Path>) -> Removed {
-        let parent = self.get_mut(split(path).0);
+        let parent = self.get_mut(dir_and_name(path).0);
         match parent.and_then(|dir| dir.children.remove(&PathKey(path.clone()))) {
             Some(Child::Socket(identity)) => Removed {
                 sockets: self.sockets.remove(&identity).into_iter().collect(),
@@ -262,7 +268,7 @@ impl Tree {
     /// and without a watch.
     fn remove_subtree(&mut self, top: &Path, is_top_kept: bool) -> Removed {
         let mut removed = Removed::default();
-        for path in self.paths_below(top) {
+        for path in self.paths_at_and_below(top) {
             let Some(dir) = self.dirs.get_mut(&path) else {
                 continue;
             };

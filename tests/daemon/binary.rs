@@ -141,7 +141,7 @@ fn the_log_of_every_step_names_calls_and_sockets() {
         "reg.sock: attempt 1: identified the plugin as CSIPlugin first endpoint=",
         "reg.sock: attempt 1: asking the handler to validate CSIPlugin first",
         "reg.sock: attempt 1: asking the handler to register CSIPlugin first",
-        "reg.sock: attempt 1: calling NotifyRegistrationStatus; plugin_registered=true",
+        "reg.sock: attempt 1: calling NotifyRegistrationStatus plugin_registered=true",
         "reg.sock: attempt 1: registered CSIPlugin first",
     ] {
         daemon.until_logged(step);

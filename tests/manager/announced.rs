@@ -217,7 +217,11 @@ fn restart(world: &mut World) {
     table.add([device::TYPE], Recorder(world.handler.clone()));
     let mut manager = Manager::new(table);
     manager.restore(world.saved());
-    assert_eq!(manager.restored(), [], "the watch will not see its socket");
+    assert_eq!(
+        manager.restored_sockets(),
+        [],
+        "the watch will not see its socket"
+    );
     manager.handle_timeout(world.now);
     world.restart(manager);
     world.run();
@@ -282,7 +286,7 @@ fn the_end_of_its_stream_makes_devices_unhealthy() {
     let (mut world, store) = listing();
     let healthy = || {
         let plugin = store.get(GPU)?;
-        Some((plugin.devices.len(), plugin.healthy()))
+        Some((plugin.devices.len(), plugin.count_healthy()))
     };
     assert_eq!(healthy(), Some((1, 1)));
     let calls = world.plugin(A).called.len();
@@ -308,7 +312,7 @@ fn a_plugin_whose_stream_has_ended_is_up_when_announced_again() {
     assert_eq!(world.state(A), Some(State::Registered));
     world.advance(DEVICE_GRACE * 2);
     assert_eq!(world.state(A), Some(State::Registered));
-    assert_eq!(store.get(GPU).unwrap().healthy(), 1);
+    assert_eq!(store.get(GPU).unwrap().count_healthy(), 1);
 }
 
 #[test]

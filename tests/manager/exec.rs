@@ -86,7 +86,7 @@ const PERIOD: Duration = Duration::from_secs(60);
 /// Returns a world in which a driver with 16 volumes is registered, which is asked again.
 fn asking_nodes() -> World {
     let mut handlers = HandlerTable::new();
-    let hook = ExecHandler::new("/lib/hook").asking_nodes(&[("*".to_owned(), PERIOD)]);
+    let hook = ExecHandler::new("/lib/hook").with_node_info_periods(&[("*".to_owned(), PERIOD)]);
     handlers.add(["CSIPlugin"], hook);
     let mut world = World::with(Manager::new(handlers));
     world.create(CSI, limited(16));

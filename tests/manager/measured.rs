@@ -115,9 +115,9 @@ fn sockets_that_wait_for_a_permit_hit_the_limit_once_each() {
     }
     assert_eq!(hits(&world, Limit::Operations), 3);
     assert_eq!(hits(&world, Limit::Descriptors), 0);
-    assert_eq!(world.manager.records().undialed(), 3);
+    assert_eq!(world.manager.records().undialed_count(), 3);
     world.advance(PERMIT_TIME);
-    assert_eq!(world.manager.records().undialed(), 0);
+    assert_eq!(world.manager.records().undialed_count(), 0);
 }
 
 #[test]

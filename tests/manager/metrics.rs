@@ -45,10 +45,11 @@ impl Scraped {
     fn count(&mut self, world: &mut World) {
         for event in std::mem::take(&mut world.events) {
             let event = Event::Plugin(Box::new(event));
-            self.counters.record(&event, &world.manager);
+            self.counters.record_event(&event, &world.manager);
         }
         for measurement in std::mem::take(&mut world.measured) {
-            self.counters.measure(&measurement, &world.manager);
+            self.counters
+                .record_measurement(&measurement, &world.manager);
         }
     }
 
@@ -226,7 +227,7 @@ fn codes_and_methods_without_a_row_of_their_own_count_together() {
     for (method, code) in all {
         let (method, code, took) = (method, *code, Duration::ZERO);
         let called = Measurement::Called { method, code, took };
-        scraped.counters.measure(&called, &world.manager);
+        scraped.counters.record_measurement(&called, &world.manager);
     }
     let scraped = Exposition::parse(&scraped.text(&world.manager));
     let name = "plugind_rpc_duration_seconds_count";
@@ -294,9 +295,9 @@ fn directories_and_limits_are_counted_as_the_watch_reports_them() {
         Report::Recovered { dir: dir.clone() },
     ] {
         let event = Event::Directory(Box::new(report));
-        scraped.counters.record(&event, &world.manager);
+        scraped.counters.record_event(&event, &world.manager);
     }
-    scraped.counters.limit_hit(plugind::api::CLIENTS);
+    scraped.counters.count_limit_hit(plugind::api::CLIENTS);
     scraped.counters.count_turn();
     let scraped = scraped.scrape(&mut world);
     let event = |reason| scraped.get("plugind_events_total", &[("reason", reason)]);

@@ -63,7 +63,7 @@ impl Node {
         let plugins = plugins.map(|it| (it.plugin.clone(), it.identity));
         self.restored.restart(plugins);
         self.watch = Watch::new(self.roots.iter().cloned());
-        self.watch.expect(manager.restored());
+        self.watch.expect(manager.restored_sockets());
         self.restored.uncovered(|path| self.watch.covers(path));
         manager.handle_timeout(self.world.now);
         self.is_starting = is_slow;

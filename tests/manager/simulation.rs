@@ -232,7 +232,7 @@ impl Simulation {
         }
         // A plugin that had announced itself and was about to be deregistered is awaited, too,
         // until it announces itself again or the watch has no place for its socket.
-        let awaited = world.manager.restored().into_iter();
+        let awaited = world.manager.restored_sockets().into_iter();
         let awaited: BTreeSet<_> = awaited.filter(|path| !is_announced(path)).collect();
         assert_eq!(awaited, self.node.restored.awaited());
         if let Some((at, why)) = world.manager.poll_timeout() {

@@ -58,7 +58,7 @@ fn every_kind_of_event_is_named_in_the_catalogue() {
     for path in REASONS {
         let text = source(path).text;
         let begin = if path == EVENT {
-            "fn class("
+            "fn reason_and_level("
         } else {
             "fn reason("
         };

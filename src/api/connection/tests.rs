@@ -25,7 +25,7 @@ impl Exchange {
     }
 
     /// Returns an exchange whose client has sent these octets and has read nothing yet.
-    fn with(octets: &[u8]) -> Self {
+    fn with_input(octets: &[u8]) -> Self {
         let mut exchange = Self::new();
         exchange.receive(octets);
         exchange
@@ -47,7 +47,7 @@ impl Exchange {
                     for line in lines.split('/') {
                         connection.send(line.into(), now);
                     }
-                    connection.finish();
+                    connection.finish_stream();
                 }
             } else {
                 let body = target.as_bytes().to_vec();
@@ -59,8 +59,9 @@ impl Exchange {
     }
 
     fn read_all(&mut self) {
-        self.read.extend_from_slice(self.connection.pending());
-        let octets = self.connection.pending().len();
+        self.read
+            .extend_from_slice(self.connection.pending_output());
+        let octets = self.connection.pending_output().len();
         self.connection.sent(octets, self.now);
     }
 
@@ -73,7 +74,7 @@ impl Exchange {
     }
 
     /// Advances the time, and handles the timeouts.
-    fn wait(&mut self, millis: u64) {
+    fn advance_time(&mut self, millis: u64) {
         self.now += Duration::from_millis(millis);
         self.connection.handle_timeout(self.now);
     }
@@ -85,15 +86,16 @@ impl Exchange {
     }
 }
 
-fn get(target: &str) -> String {
+fn get_request(target: &str) -> String {
     format!("GET {target} HTTP/1.1\r\nHost: a\r\n\r\n")
 }
 
 #[test]
 fn a_request_is_answered_and_nothing_is_read_after_it() {
-    let mut exchange = Exchange::with([get("/a"), get("/b")].concat().as_bytes());
+    let mut exchange =
+        Exchange::with_input([get_request("/a"), get_request("/b")].concat().as_bytes());
     assert!(!exchange.connection.wants_input());
-    exchange.receive(get("/c").as_bytes());
+    exchange.receive(get_request("/c").as_bytes());
     exchange.serve();
     assert_eq!(exchange.text(), "200 OK\r\nContent-Length: 2\r\n\r\n/a");
     assert!(exchange.connection.is_finished());
@@ -104,10 +106,10 @@ fn a_request_is_answered_and_nothing_is_read_after_it() {
 #[test]
 fn a_stream_ends_with_the_connection() {
     for request in [
-        get("/lines/ab//c"),
+        get_request("/lines/ab//c"),
         "GET /lines/ab//c HTTP/1.0\r\n\r\n".into(),
     ] {
-        let mut exchange = Exchange::with(request.as_bytes());
+        let mut exchange = Exchange::with_input(request.as_bytes());
         exchange.serve();
         assert_eq!(exchange.text(), "200 OK\r\n\r\nabc");
         assert!(exchange.connection.is_finished());
@@ -120,7 +122,7 @@ fn head_has_the_head_of_get_and_no_body() {
         for target in ["/abc", "/lines/a/b"] {
             let [head, get] = ["HEAD", "GET"].map(|method| {
                 let request = format!("{method} {target} {version}\r\n\r\n");
-                let mut exchange = Exchange::with(request.as_bytes());
+                let mut exchange = Exchange::with_input(request.as_bytes());
                 exchange.serve();
                 assert!(exchange.connection.is_finished());
                 exchange.text()
@@ -164,19 +166,19 @@ fn what_is_not_a_request_is_refused_however_it_is_split() {
 fn a_request_has_ten_seconds_from_the_connection() {
     for begin in ["", "GET /"] {
         let mut exchange = Exchange::new();
-        exchange.wait(9000);
+        exchange.advance_time(9000);
         exchange.receive(begin.as_bytes());
         assert_eq!(exchange.millis_left(), Some(1000));
-        exchange.wait(999);
+        exchange.advance_time(999);
         assert!(exchange.connection.wants_input());
-        exchange.wait(1);
+        exchange.advance_time(1);
         exchange.serve();
         assert!(exchange.text().starts_with("408 Request Timeout\r\n"));
         assert!(exchange.connection.is_finished());
     }
-    let mut exchange = Exchange::with(get("/a").as_bytes());
+    let mut exchange = Exchange::with_input(get_request("/a").as_bytes());
     assert_eq!(exchange.millis_left(), None, "responses may take long");
-    exchange.wait(60_000);
+    exchange.advance_time(60_000);
     exchange.serve();
     assert!(exchange.text().starts_with("200 "));
 }
@@ -184,54 +186,56 @@ fn a_request_has_ten_seconds_from_the_connection() {
 #[test]
 fn a_client_that_does_not_read_for_thirty_seconds_is_closed() {
     for target in ["/a", "/lines/a/b"] {
-        let mut exchange = Exchange::with(get(target).as_bytes());
+        let mut exchange = Exchange::with_input(get_request(target).as_bytes());
         let body = vec![b'x'; 3 * API_OUTPUT];
         if exchange.connection.begin_stream(exchange.now) {
             assert!((1..API_OUTPUT).contains(&exchange.connection.room()));
             exchange.connection.send(body, exchange.now);
         }
         assert_eq!(exchange.connection.room(), 0);
-        exchange.wait(29_000);
+        exchange.advance_time(29_000);
         exchange.connection.sent(1, exchange.now);
         assert_eq!(exchange.millis_left(), Some(30_000), "one octet was read");
-        exchange.wait(29_999);
+        exchange.advance_time(29_999);
         assert!(!exchange.connection.is_finished());
-        exchange.wait(1);
-        assert!(exchange.connection.is_finished() && exchange.connection.pending().is_empty());
+        exchange.advance_time(1);
+        assert!(
+            exchange.connection.is_finished() && exchange.connection.pending_output().is_empty()
+        );
         assert_eq!(exchange.connection.poll_timeout(), None);
     }
 }
 
 #[test]
 fn a_stream_without_anything_pending_has_no_deadline() {
-    let mut exchange = Exchange::with(get("/").as_bytes());
+    let mut exchange = Exchange::with_input(get_request("/").as_bytes());
     assert!(exchange.connection.begin_stream(exchange.now));
     assert_eq!(exchange.millis_left(), Some(30_000));
     exchange.read_all();
     assert_eq!(exchange.millis_left(), None);
-    exchange.wait(1_000_000);
+    exchange.advance_time(1_000_000);
     exchange.connection.send(b"x".to_vec(), exchange.now);
     assert_eq!(exchange.millis_left(), Some(30_000));
-    exchange.wait(30_000);
+    exchange.advance_time(30_000);
     assert!(exchange.connection.is_finished());
 }
 
 #[test]
 fn the_end_of_the_input_ends_a_connection() {
-    let mut exchange = Exchange::with(get("/a").as_bytes());
+    let mut exchange = Exchange::with_input(get_request("/a").as_bytes());
     exchange.connection.eof();
     exchange.serve();
     assert!(exchange.text().ends_with("/a"));
 
-    let mut exchange = Exchange::with(get("/").as_bytes());
+    let mut exchange = Exchange::with_input(get_request("/").as_bytes());
     assert!(exchange.connection.begin_stream(exchange.now));
     exchange.connection.eof();
     assert!(!exchange.connection.is_finished());
-    exchange.connection.finish();
+    exchange.connection.finish_stream();
     exchange.read_all();
     assert!(exchange.text().ends_with("\r\n\r\n") && exchange.connection.is_finished());
 
-    let mut exchange = Exchange::with(b"GET /half");
+    let mut exchange = Exchange::with_input(b"GET /half");
     exchange.connection.eof();
     assert!(exchange.connection.is_finished());
 }
@@ -243,6 +247,6 @@ fn a_response_without_a_request_is_not_written() {
     exchange.connection.respond(&response, exchange.now);
     assert!(!exchange.connection.begin_stream(exchange.now));
     exchange.connection.send(b"x".to_vec(), exchange.now);
-    exchange.connection.finish();
-    assert!(exchange.connection.pending().is_empty() && exchange.connection.wants_input());
+    exchange.connection.finish_stream();
+    assert!(exchange.connection.pending_output().is_empty() && exchange.connection.wants_input());
 }

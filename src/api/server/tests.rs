@@ -65,18 +65,18 @@ impl World {
     fn with_sockets(count: u64) -> Self {
         let mut world = Self::new();
         for n in 0..count {
-            world.find(&format!("/r/{n}.sock"));
+            world.add_socket(&format!("/r/{n}.sock"));
         }
         world
     }
 
-    /// Finds a socket, whose plugin does not answer.
-    fn find(&mut self, path: &str) {
-        self.input_found(path);
-        self.drain();
+    /// Adds a socket, whose plugin does not answer.
+    fn add_socket(&mut self, path: &str) {
+        self.handle_found(path);
+        self.drain_outputs();
     }
 
-    fn input_found(&mut self, path: &str) {
+    fn handle_found(&mut self, path: &str) {
         let found = Input::Found {
             path: Path::new(path).into(),
             identity: Identity {
@@ -88,20 +88,20 @@ impl World {
         self.manager.handle_input(found, self.now);
     }
 
-    fn lose(&mut self, path: &str) {
+    fn remove_socket(&mut self, path: &str) {
         let path = Path::new(path).into();
         self.manager.handle_input(Input::Lost { path }, self.now);
-        self.drain();
+        self.drain_outputs();
     }
 
-    /// Finds a socket and registers its plugin.
+    /// Adds a socket and registers its plugin.
     fn register(&mut self, path: &str, name: &str) {
         let methods = &[
             registration::GET_INFO,
             registration::NOTIFY_REGISTRATION_STATUS,
         ];
         let mut peer = grpc::Server::new(methods, 1024, self.now);
-        self.input_found(path);
+        self.handle_found(path);
         while let Some(output) = self.manager.poll_output() {
             match output {
                 Output::Dial { conn, .. } => {
@@ -130,7 +130,7 @@ impl World {
                     }
                     self.manager.handle_io(conn, self.now);
                 }
-                output => self.keep(output),
+                output => self.record_output(output),
             }
         }
         let record = self
@@ -141,24 +141,24 @@ impl World {
         assert_eq!(record.state.name(), "Registered");
     }
 
-    fn drain(&mut self) {
+    fn drain_outputs(&mut self) {
         while let Some(output) = self.manager.poll_output() {
-            self.keep(output);
+            self.record_output(output);
         }
     }
 
-    fn keep(&mut self, output: Output) {
+    fn record_output(&mut self, output: Output) {
         if let Output::Event(event) = output {
             self.events
                 .add(event.generation, Event::Plugin(event), self.now);
         }
     }
 
-    fn advance(&mut self) {
+    fn run_turn(&mut self) {
         self.turns += 1;
         assert!(self.turns < 10_000, "the work ends");
         // Changes are sent to followers after a pause, which passes here at once.
-        let work_at = self.work_at().unwrap_or(self.now);
+        let work_at = self.next_work_time().unwrap_or(self.now);
         let pause = work_at.saturating_since(self.now);
         let view = View {
             manager: &self.manager,
@@ -174,18 +174,18 @@ impl World {
             now: self.now + pause,
             time_of_day: Duration::from_millis(1_769_860_800_250) + pause,
         };
-        self.server.advance(&view);
+        self.server.render_responses(&view);
     }
 
-    fn work_at(&self) -> Option<Time> {
-        self.server.work_at(self.manager.generation())
+    fn next_work_time(&self) -> Option<Time> {
+        self.server.next_work_time(self.manager.generation())
     }
 
     fn has_work(&self) -> bool {
-        self.work_at().is_some()
+        self.next_work_time().is_some()
     }
 
-    fn client(&mut self) -> ClientId {
+    fn add_client(&mut self) -> ClientId {
         self.server
             .accept(Access::Change, self.now)
             .expect("there is room for a client")
@@ -193,7 +193,7 @@ impl World {
 
     /// Adds a client that sends this request; returns its ID.
     fn request(&mut self, method: &str, target: &str) -> ClientId {
-        let id = self.client();
+        let id = self.add_client();
         self.send_request(id, method, target);
         id
     }
@@ -205,7 +205,7 @@ impl World {
 
     /// Reads what is pending for a client.
     fn read(&mut self, id: ClientId) -> String {
-        let pending = self.server.pending(id).to_vec();
+        let pending = self.server.pending_output(id).to_vec();
         self.server.sent(id, pending.len(), self.now);
         String::from_utf8(pending).expect("responses are ASCII")
     }
@@ -214,7 +214,7 @@ impl World {
     fn read_all(&mut self, id: ClientId) -> String {
         let mut read = self.read(id);
         while self.has_work() {
-            self.advance();
+            self.run_turn();
             read.push_str(&self.read(id));
         }
         read
@@ -225,7 +225,7 @@ impl World {
         let id = self.request("GET", target);
         let read = self.read_all(id);
         self.server.remove(id);
-        parse(&read)
+        parse_response(&read)
     }
 
     fn get_json(&mut self, target: &str) -> Value {
@@ -235,8 +235,8 @@ impl World {
         serde_json::from_str(&body).expect("the body is JSON")
     }
 
-    /// Returns the lines that a follower has received since the last call.
-    fn lines(&mut self, id: ClientId) -> Vec<Value> {
+    /// Reads and returns the lines that a follower has received since the last call.
+    fn read_lines(&mut self, id: ClientId) -> Vec<Value> {
         let read = self.read_all(id);
         let body = match read.split_once("\r\n\r\n") {
             Some((_, body)) if read.starts_with("HTTP/") => body,
@@ -246,21 +246,21 @@ impl World {
         body.lines().map(line).collect()
     }
 
-    /// Returns the event, socket and state of each line that a watch has received since the last
-    /// call.
-    fn changes(&mut self, id: ClientId) -> Vec<String> {
+    /// Reads the lines that a watch has received since the last call. Returns the event, socket and
+    /// state of each.
+    fn read_changes(&mut self, id: ClientId) -> Vec<String> {
         let change = |line: &Value| {
             let event = line["event"].as_str().expect("a line has an event");
             let socket = line["record"]["socket"].as_str().unwrap_or_default();
             let state = line["record"]["state"].as_str().unwrap_or_default();
             [event, socket, state].join(" ").trim_end().to_owned()
         };
-        self.lines(id).iter().map(change).collect()
+        self.read_lines(id).iter().map(change).collect()
     }
 }
 
 /// Returns the status and the body of a response.
-fn parse(response: &str) -> (u16, String) {
+fn parse_response(response: &str) -> (u16, String) {
     let (head, body) = response
         .split_once("\r\n\r\n")
         .expect("the head is complete");
@@ -280,7 +280,7 @@ fn a_list_has_the_records_that_are_asked_for() {
     let mut world = World::new();
     assert_eq!(sockets(&world.get_json("/v1/plugins")), [""; 0]);
     world.register("/r/a.sock", "disk.example");
-    world.find("/r/\u{e4}.sock");
+    world.add_socket("/r/\u{e4}.sock");
     let list = world.get_json("/v1/plugins");
     assert_eq!(
         (&list["kind"], &list["instance"]),
@@ -311,11 +311,11 @@ fn a_list_has_the_records_that_are_asked_for() {
 fn a_list_is_rendered_at_once_and_has_its_length() {
     let mut world = World::with_sockets(1000);
     let id = world.request("GET", "/v1/plugins");
-    world.advance();
+    world.run_turn();
     assert!(!world.has_work());
     let read = world.read(id);
     assert!(read.contains("\r\nContent-Length: ") && world.server.is_finished(id));
-    let list: Value = serde_json::from_str(&parse(&read).1).expect("the list is JSON");
+    let list: Value = serde_json::from_str(&parse_response(&read).1).expect("the list is JSON");
     let distinct: BTreeSet<&str> = sockets(&list).into_iter().collect();
     assert_eq!((distinct.len(), sockets(&list).len()), (1000, 1000));
 }
@@ -329,16 +329,16 @@ fn each_turn_renders_one_long_list() {
     ids.push(world.request("GET", "/v1/watch"));
     let mut turns = 0;
     while world.has_work() {
-        world.advance();
+        world.run_turn();
         turns += 1;
         let answered = ids
             .iter()
-            .filter(|id| world.server.pending(**id).len() > 1024);
+            .filter(|id| world.server.pending_output(**id).len() > 1024);
         assert!(answered.count() <= turns, "turn {turns}");
     }
     assert_eq!(turns, 16);
     for id in &ids[..15] {
-        let (status, body) = parse(&world.read(*id));
+        let (status, body) = parse_response(&world.read(*id));
         let list: Value = serde_json::from_str(&body).expect("the list is JSON");
         assert_eq!((status, sockets(&list).len()), (200, 600));
     }
@@ -371,7 +371,7 @@ fn head_is_answered_without_a_body() {
 fn the_status_counts_records_and_names_limits() {
     let mut world = World::new();
     world.register("/r/a.sock", "disk");
-    world.find("/r/b");
+    world.add_socket("/r/b");
     world.now += Duration::from_secs(12);
     let status = world.get_json("/v1/status");
     assert_eq!(status["version"], env!("CARGO_PKG_VERSION"));
@@ -417,11 +417,11 @@ fn readiness_names_each_reason_against_it() {
 }
 
 #[test]
-fn metrics_are_sent_in_pieces_to_the_end() {
+fn metrics_are_sent_to_the_end_as_prometheus_text() {
     let mut world = World::with_sockets(3);
     let id = world.request("GET", "/metrics");
     let read = world.read_all(id);
     assert!(read.contains("Content-Type: text/plain; version=0.0.4; charset=utf-8\r\n"));
-    let (status, body) = parse(&read);
+    let (status, body) = parse_response(&read);
     assert!(status == 200 && body.ends_with('\n') && body.lines().count() > 2);
 }

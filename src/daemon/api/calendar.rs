@@ -15,9 +15,9 @@ pub(crate) struct Calendar {
 }
 
 impl Calendar {
-    /// Returns the time of day at `now`, given a reading of the clock a moment later. Follows the
-    /// clock if it was set: if the difference is larger than [`TOLERANCE`].
-    pub(crate) fn time_of_day(&mut self, now: Time, reading: Duration) -> Duration {
+    /// Returns the time of day at `now`. `reading` is the time of day, read a moment later: if the
+    /// two differ by more than [`TOLERANCE`], the clock was set, and the calendar follows it.
+    pub(crate) fn convert_time(&mut self, now: Time, reading: Duration) -> Duration {
         let origin = reading.saturating_sub(now.since_origin());
         if self.origin.abs_diff(origin) > TOLERANCE {
             self.origin = origin;
@@ -39,7 +39,7 @@ mod tests {
         let (mut calendar, day) = (Calendar::default(), Duration::from_secs(86_400));
         let origin = |calendar: &mut Calendar, at: u64, reading: Duration| {
             let now = Time::from_millis(at);
-            let time = calendar.time_of_day(now, reading);
+            let time = calendar.convert_time(now, reading);
             time.saturating_sub(now.since_origin())
         };
         let ms = Duration::from_millis;

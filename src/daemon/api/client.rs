@@ -1,5 +1,5 @@
-//! What the commands that query a running daemon need from the system: the connection to its API
-//! socket, deadlines, and the default path of the socket.
+//! Connects the commands that query a running daemon to its API socket, waits for responses until a
+//! deadline, and finds the default path of the socket.
 //!
 //! This code blocks, in contrast to the daemon's side of the API: it runs in a process of its own,
 //! never in the daemon. A command that prints changes also watches standard output while it waits,
@@ -35,7 +35,7 @@ impl Deadline {
 
     /// Returns the earlier of two deadlines.
     #[must_use]
-    pub fn or(self, other: Self) -> Self {
+    pub fn min(self, other: Self) -> Self {
         match (self.0, other.0) {
             (Some(one), Some(two)) => Self(Some(one.min(two))),
             (one, two) => Self(one.or(two)),
@@ -60,13 +60,13 @@ impl Deadline {
     }
 
     /// Returns the time that is left, or `None` if the deadline never passes.
-    pub fn left(self) -> Option<Duration> {
+    pub fn time_left(self) -> Option<Duration> {
         Some(self.0?.saturating_duration_since(Instant::now()))
     }
 
     /// Returns the time that is left, rounded up to milliseconds.
     fn timeout(self) -> PollTimeout {
-        let Some(left) = self.left() else {
+        let Some(left) = self.time_left() else {
             return PollTimeout::NONE;
         };
         let millis = time::micros(left).div_ceil(1000);
@@ -148,7 +148,7 @@ impl Connection {
 }
 
 /// Returns the time since the Unix epoch in milliseconds, on the clock of the daemon's timestamps.
-pub fn time_of_day() -> u64 {
+pub fn time_of_day_millis() -> u64 {
     time::millis(time_of_day::time_of_day())
 }
 
@@ -167,9 +167,9 @@ mod tests {
     #[test]
     fn the_earlier_deadline_counts() {
         let soon = Deadline::after(Duration::ZERO);
-        assert!(soon.is_over() && soon.or(Deadline::NEVER).is_over());
+        assert!(soon.is_over() && soon.min(Deadline::NEVER).is_over());
         let late = Deadline::after(Duration::from_secs(3600));
-        assert!(!late.is_over() && late.or(soon).is_over() && soon.or(late).is_over());
+        assert!(!late.is_over() && late.min(soon).is_over() && soon.min(late).is_over());
         assert!(!Deadline::NEVER.is_over());
         assert!(!Deadline::after(Duration::MAX).is_over());
         assert!(!soon.at_least(Duration::from_secs(3600)).is_over());

@@ -26,8 +26,9 @@ impl Connection {
     /// because the command receives them, too; SIGHUP always is, because the terminal may have hung
     /// up before the command started.
     ///
-    /// If this process ends, the kernel kills the command, because nothing is kept for it any more.
-    pub fn run(
+    /// If this process ends, the kernel kills the command (`PR_SET_PDEATHSIG`), because the daemon
+    /// then releases what it kept for the command, such as devices.
+    pub fn run_command(
         &self,
         command: &[OsString],
         variables: &[(&str, &OsStr)],
@@ -37,7 +38,7 @@ impl Connection {
             return Err(io::ErrorKind::InvalidInput.into());
         };
         let mask = SigSet::thread_get_mask()?;
-        let signals = Signals::block(&[&PASSED_ON[..], &[Signal::SIGCHLD]].concat())?;
+        let signals = Signals::block_and_open(&[&PASSED_ON[..], &[Signal::SIGCHLD]].concat())?;
         let parent = getpid();
         let mut command = Command::new(program);
         command.args(arguments).envs(variables.iter().copied());

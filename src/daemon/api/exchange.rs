@@ -60,7 +60,7 @@ impl Client {
     /// Returns whether there is something to read or to write, or the client is to be removed.
     pub(super) fn is_ready(&self, server: &Server) -> bool {
         self.is_readable && server.wants_input(self.id)
-            || self.is_writable && !server.pending(self.id).is_empty()
+            || self.is_writable && !server.pending_output(self.id).is_empty()
             || self.is_broken
             || server.is_finished(self.id)
     }
@@ -88,7 +88,7 @@ impl Client {
     /// Writes what is to be written, a few times at most.
     pub(super) fn write(&mut self, server: &mut Server, now: Time) {
         for _ in 0..WRITES_AT_ONCE {
-            let pending = server.pending(self.id);
+            let pending = server.pending_output(self.id);
             if pending.is_empty() || !self.is_writable || self.is_broken {
                 return;
             }
@@ -104,20 +104,21 @@ impl Client {
     }
 
     /// Discards unread input, so that the connection can be closed.
-    pub(super) fn drain(&mut self) {
-        drain(&mut self.stream);
+    pub(super) fn discard_input(&mut self) {
+        discard_input(&mut self.stream);
     }
 }
 
 /// Responds to a client beyond the limit, and closes its connection.
 pub(super) fn refuse(mut stream: UnixStream) {
-    drain(&mut stream);
-    let _ = stream.write(&Server::busy()); // There is room for it: nothing was written before.
+    discard_input(&mut stream);
+    // There is room for the response: nothing was written before.
+    let _ = stream.write(&Server::busy_response());
 }
 
 /// Discards what has arrived, at most [`READ_AT_ONCE`] bytes. If input is unread when a connection
 /// is closed, the client gets an error after the last response.
-fn drain(stream: &mut UnixStream) {
+fn discard_input(stream: &mut UnixStream) {
     let _ = stream.read(&mut [0; READ_AT_ONCE]);
 }
 

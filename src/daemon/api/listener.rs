@@ -41,8 +41,8 @@ pub(crate) struct Listener {
 
 type Result<T> = std::result::Result<T, SocketProblem>;
 
-/// Returns the sockets on which clients are served: those that were passed in, and that of the
-/// configuration if none was passed in for the API.
+/// Opens the sockets on which clients are served, and returns them: those that were passed in, and
+/// that of the configuration if none was passed in for the API.
 pub(crate) fn open_all(
     config: &Config,
     passed: Passed,
@@ -53,20 +53,20 @@ pub(crate) fn open_all(
             if matches!(config.api_socket, ApiSocket::None) || config.socket_group.is_some() =>
         {
             let why = "it cannot be used with --socket none or --socket-group";
-            return Err(passed::unusable("api", why));
+            return Err(passed::socket_error("api", why));
         }
-        Some(socket) => listeners.push(Listener::passed(socket, true)),
-        None => listeners.extend(open(config)?),
+        Some(socket) => listeners.push(Listener::from_passed(socket, true)),
+        None => listeners.extend(open_configured(config)?),
     }
     if let Some(socket) = passed.metrics {
-        listeners.push(Listener::passed(socket, false));
+        listeners.push(Listener::from_passed(socket, false));
     }
     Ok(listeners)
 }
 
 /// Opens the socket of a configuration; returns `None` if the API is off. If the default socket
 /// cannot be created, logs a warning and returns `None`, too, unless a group was named for it.
-fn open(config: &Config) -> std::result::Result<Option<Listener>, SetupError> {
+fn open_configured(config: &Config) -> std::result::Result<Option<Listener>, SetupError> {
     let group = config.socket_group;
     let (path, opened) = match &config.api_socket {
         ApiSocket::None => return Ok(None),
@@ -126,7 +126,7 @@ impl Listener {
     }
 
     /// Uses a socket that was passed in.
-    fn passed(socket: OwnedFd, serves_api: bool) -> Self {
+    fn from_passed(socket: OwnedFd, serves_api: bool) -> Self {
         let listener = net::UnixListener::from(socket);
         // Fails for a socket of another address family.
         let address = listener.local_addr().ok();

@@ -1,9 +1,9 @@
 //! The API socket: the side of the daemon, and the side of the commands that query it.
 //!
 //! - [`server`]: accepts clients in the loop, and serves them with [`crate::api`];
-//! - [`listener`], [`exchange`]: the listening socket, and the connection of one client;
-//! - [`calendar`], [`ready`]: what a response says about time, and whether the daemon is ready;
-//! - [`client`], [`command`]: the connection of a command, and what the command runs meanwhile.
+//! - [`listener`], [`exchange`]: open the sockets, and read from and write to one client;
+//! - [`calendar`]: converts the times in responses; [`ready`]: decides whether the daemon is ready;
+//! - [`client`]: connects a command to the daemon; [`command`]: runs the program of `plugind with`.
 
 mod calendar;
 #[cfg(feature = "cli")]

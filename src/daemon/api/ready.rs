@@ -1,5 +1,5 @@
-//! Whether the daemon is ready: its start is complete, and it notices the changes in every plugins
-//! directory.
+//! Decides whether the daemon is ready: its start is complete, and it notices the changes in every
+//! plugins directory.
 //!
 //! `/readyz` and the notification of the service manager both use this module, so they always
 //! agree.
@@ -37,7 +37,7 @@ impl Readiness {
 
     /// Returns why the daemon is not ready at `now`, a sentence for each reason. Records that the
     /// start is complete, if it is.
-    pub(crate) fn problems(&mut self, manager: &Manager, watch: &Watch, now: Time) -> Vec<String> {
+    pub(crate) fn assess(&mut self, manager: &Manager, watch: &Watch, now: Time) -> Vec<String> {
         let mut problems = Vec::new();
         match self.start_deadline() {
             None if self.is_started => {}
@@ -46,7 +46,7 @@ impl Readiness {
                 let count = if at <= now {
                     0
                 } else {
-                    manager.records().undialed()
+                    manager.records().undialed_count()
                 };
                 self.is_started = count == 0;
                 if count > 0 {

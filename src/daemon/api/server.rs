@@ -4,12 +4,12 @@
 //! ```text
 //!   Listener -- accept() --> Client -- bytes --> Server -- poll_change() --> PluginManager
 //!                              ^                   |  ^
-//!                              +----- pending() ---+  +-- View: manager, watch, events
+//!                              + pending_output() -+  +-- View: manager, watch, events
 //! ```
 //!
 //! Everything is done at the end of a turn, within limits: on the number of clients that are
-//! accepted, the bytes that are read from each, the text that is rendered for all, and the changes
-//! that are made. So clients delay plugins by a few milliseconds at most.
+//! accepted, the bytes that are read from each, the writes to each, the text that is rendered for
+//! all, and the changes that are made. So clients delay plugins by a few milliseconds at most.
 
 use std::collections::hash_map::RandomState;
 use std::fmt::Debug;
@@ -84,7 +84,7 @@ impl Api {
             allocate_group: config.allocate_group,
             // The CDI device of a client is named after its number: a container that was created
             // with the device of an earlier process must not get that of another client.
-            server: Server::after(ClientId(random() >> 1)),
+            server: Server::with_last_id(ClientId(random() >> 1)),
             clients: Vec::new(),
             events: EventLog::default(),
             daemon: api::Daemon {
@@ -107,7 +107,7 @@ impl Api {
 
     /// Returns the path of the socket for the API, or of that for metrics only, until the daemon is
     /// stopping.
-    pub(crate) fn socket(&self, serves_api: bool) -> Option<&Path> {
+    pub(crate) fn socket_path(&self, serves_api: bool) -> Option<&Path> {
         let mut listeners = self.listeners.iter();
         let listener = listeners.find(|it| it.serves_api == serves_api);
         listener.map(|it| &*it.path)
@@ -139,17 +139,17 @@ impl Api {
         let listeners = self.listeners.iter();
         let accepting = listeners.filter_map(|it| it.acceptor.poll_timeout());
         let stop_at = self.stop_at.filter(|_| !self.clients.is_empty());
-        let work_at = self.server.work_at(manager.generation());
+        let work_at = self.server.next_work_time(manager.generation());
         let times = [self.server.poll_timeout(), work_at, stop_at];
         times.into_iter().flatten().chain(accepting).min()
     }
 
     /// Accepts clients, reads their requests, and handles the deadlines that have passed. Returns
     /// how many clients were refused because there were too many.
-    pub(crate) fn read_requests(&mut self, registry: &Registry, now: Time) -> usize {
+    pub(crate) fn accept_and_read(&mut self, registry: &Registry, now: Time) -> usize {
         self.server.handle_timeout(now);
-        self.remove_finished(); // This makes room for others.
-        let refused = self.accept(registry, now);
+        self.remove_finished_clients(); // This makes room for others.
+        let refused = self.accept_clients(registry, now);
         for client in &mut self.clients {
             client.read(&mut self.server, now);
         }
@@ -166,7 +166,7 @@ impl Api {
                 client.is_broken = true; // Pending output is lost.
             }
         }
-        self.remove_finished();
+        self.remove_finished_clients();
     }
 
     /// Returns the next change that a client asks for, and logs it.
@@ -184,7 +184,7 @@ impl Api {
     }
 
     /// Responds to the clients that waited for this rescan or for an earlier one.
-    pub(crate) fn finish_rescan(&mut self, result: Rescanned, now: Time) {
+    pub(crate) fn answer_rescan(&mut self, result: Rescanned, now: Time) {
         let Rescanned {
             number,
             directories,
@@ -197,7 +197,7 @@ impl Api {
         self.rescans.retain(|(id, awaited)| {
             let is_over = *awaited <= number;
             if is_over {
-                server.answer(*id, &response, now);
+                server.answer_change(*id, &response, now);
             }
             !is_over
         });
@@ -208,14 +208,15 @@ impl Api {
         self.reloads.get_or_insert_default();
     }
 
-    /// Keeps a client waiting for a reload, or refuses it if a reload is not offered.
-    pub(crate) fn await_reload(&mut self, id: ClientId, now: Time) {
+    /// Records that a client requests a reload and waits for it, or responds with an error if a
+    /// reload is not offered.
+    pub(crate) fn request_reload(&mut self, id: ClientId, now: Time) {
         if let Some(reloads) = &mut self.reloads {
             return reloads.push(id);
         }
         let why = "the plugin manager has no configuration to reload";
         let refused = Response::error(Status::NOT_FOUND, why);
-        self.server.answer(id, &refused, now);
+        self.server.answer_change(id, &refused, now);
     }
 
     /// Returns whether a client waits for a reload.
@@ -224,14 +225,14 @@ impl Api {
     }
 
     /// Responds to the clients that wait for a reload.
-    pub(crate) fn finish_reload(&mut self, response: &Response, now: Time) {
+    pub(crate) fn answer_reload(&mut self, response: &Response, now: Time) {
         for id in self.reloads.iter_mut().flat_map(std::mem::take) {
-            self.server.answer(id, response, now);
+            self.server.answer_change(id, response, now);
         }
     }
 
     /// Changes the filter of the log. Returns the response to the client that has requested it.
-    pub(crate) fn set_filter(&self, filter: &str) -> Response {
+    pub(crate) fn set_log_filter(&self, filter: &str) -> Response {
         let Some(log) = self.log else {
             let why = "the plugin manager has no access to the log filter";
             return Response::error(Status::NOT_FOUND, why);
@@ -257,7 +258,7 @@ impl Api {
     }
 
     /// Closes the connections that are finished or broken.
-    fn remove_finished(&mut self) {
+    fn remove_finished_clients(&mut self) {
         let (server, rescans) = (&mut self.server, &mut self.rescans);
         let (inventory, has_freed) = (self.inventory.as_ref(), &mut self.has_freed);
         self.clients.retain_mut(|client| {
@@ -266,14 +267,14 @@ impl Api {
                 server.remove(client.id);
                 rescans.retain(|(id, _)| *id != client.id);
                 *has_freed |= inventory.is_some_and(|it| it.leases.remove_client(client.id.0));
-                client.drain();
+                client.discard_input();
             }
             !is_over
         });
     }
 
     /// Accepts some of the clients that wait. Returns how many were refused.
-    fn accept(&mut self, registry: &Registry, now: Time) -> usize {
+    fn accept_clients(&mut self, registry: &Registry, now: Time) -> usize {
         let mut refused = 0;
         for at in 0..self.listeners.len() {
             for _ in 0..ACCEPTED_AT_ONCE {
@@ -282,7 +283,7 @@ impl Api {
                 let Some(stream) = listener.acceptor.accept(now) else {
                     break;
                 };
-                match self.add(stream, serves_api, registry, now) {
+                match self.add_client(stream, serves_api, registry, now) {
                     Ok(is_added) => refused += usize::from(!is_added),
                     Err(error) => {
                         log::debug!("cannot serve a client of the API or of the metrics: {error}");
@@ -295,7 +296,7 @@ impl Api {
 
     /// Adds a client to the loop, or refuses it if there are too many. Returns whether it was
     /// added.
-    fn add(
+    fn add_client(
         &mut self,
         stream: UnixStream,
         serves_api: bool,

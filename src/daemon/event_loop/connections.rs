@@ -41,8 +41,8 @@ struct Held {
 impl Connections {
     /// Adds a connection to the loop.
     ///
-    /// The connection is open already, so room to write is not requested: without a need for it,
-    /// the loop would report room each time that the peer has read something.
+    /// Room to write is not requested until it is needed: the loop would report room each time that
+    /// the peer has read something.
     pub(crate) fn add(
         &mut self,
         conn: ConnectionId,
@@ -97,17 +97,17 @@ impl Connections {
         self.by_id.remove(&conn).map(|held| held.connection)
     }
 
-    /// Records an event that the loop has reported about a connection.
+    /// Records an event that the loop has reported about a connection, and queues the connection.
     pub(crate) fn record_event(&mut self, conn: ConnectionId, event: &Event) {
         if let Some(connection) = self.get_mut(conn) {
             connection.record_event(event);
-            self.set_ready(conn, false);
+            self.queue_ready(conn, false);
         }
     }
 
-    /// Queues a connection to be served. If `may_read`, it is read even if the loop has not
-    /// reported anything to read.
-    pub(crate) fn set_ready(&mut self, conn: ConnectionId, may_read: bool) {
+    /// Queues a connection to be served, unless it is queued. If `may_read`, the connection is read
+    /// even if the loop has not reported anything to read.
+    pub(crate) fn queue_ready(&mut self, conn: ConnectionId, may_read: bool) {
         if let Some(held) = self.held(conn) {
             if may_read {
                 held.connection.is_readable = true;
@@ -129,7 +129,7 @@ impl Connections {
     }
 
     /// Queues a connection that still had unread data when it was served.
-    pub(crate) fn set_busy(&mut self, conn: ConnectionId) {
+    pub(crate) fn queue_busy(&mut self, conn: ConnectionId) {
         self.unqueue(conn);
         if let Some(held) = self.held(conn) {
             held.is_queued = true;
@@ -155,7 +155,7 @@ impl Connections {
 
     /// Removes the connection to serve next from its queue and returns it. Busy connections take
     /// turns with the others.
-    pub(crate) fn next_ready(&mut self) -> Option<ConnectionId> {
+    pub(crate) fn pop_next(&mut self) -> Option<ConnectionId> {
         let is_other_first = self.was_busy || self.busy.is_empty();
         let other = is_other_first.then(|| self.ready.pop_front()).flatten();
         self.was_busy = other.is_none() && !self.busy.is_empty();
@@ -186,7 +186,7 @@ mod tests {
 
     /// Returns whether the loop reports something to read, and room to write, or `None` if there is
     /// no event.
-    fn reports(poll: &mut Poll) -> Option<(bool, bool)> {
+    fn poll_readiness(poll: &mut Poll) -> Option<(bool, bool)> {
         let mut events = Events::with_capacity(4);
         poll.poll(&mut events, Some(Duration::ZERO)).unwrap();
         let mut events = events.iter();
@@ -211,11 +211,11 @@ mod tests {
                 written += n;
             }
             connections.request_writable(conn, poll.registry()).unwrap();
-            assert_eq!(reports(&mut poll), Some((true, false)));
+            assert_eq!(poll_readiness(&mut poll), Some((true, false)));
             connections.request_writable(conn, poll.registry()).unwrap();
-            assert_eq!(reports(&mut poll), None);
+            assert_eq!(poll_readiness(&mut poll), None);
             theirs.read_exact(&mut vec![0; written]).unwrap();
-            assert_eq!(reports(&mut poll), Some((true, true)));
+            assert_eq!(poll_readiness(&mut poll), Some((true, true)));
             theirs.write_all(b"nor this").unwrap();
         }
     }
@@ -234,22 +234,22 @@ mod tests {
         }
         let [a, b, c] = ids;
         for ready in [b, a, b, c] {
-            connections.set_ready(ready, true);
+            connections.queue_ready(ready, true);
         }
-        assert_eq!(connections.next_ready(), Some(b));
-        connections.set_busy(b);
-        assert_eq!(connections.next_ready(), Some(b), "its turn");
-        connections.set_busy(b);
-        assert_eq!(connections.next_ready(), Some(a), "the turn of another one");
-        assert_eq!(connections.next_ready(), Some(b));
-        assert_eq!(connections.next_ready(), Some(c));
+        assert_eq!(connections.pop_next(), Some(b));
+        connections.queue_busy(b);
+        assert_eq!(connections.pop_next(), Some(b), "its turn");
+        connections.queue_busy(b);
+        assert_eq!(connections.pop_next(), Some(a), "the turn of another one");
+        assert_eq!(connections.pop_next(), Some(b));
+        assert_eq!(connections.pop_next(), Some(c));
         connections.queue_unhandled(b);
         connections.queue_unhandled(b);
-        assert_eq!(connections.next_ready(), Some(b));
+        assert_eq!(connections.pop_next(), Some(b));
         assert!(connections.take_has_messages(b) && !connections.take_has_messages(b));
         connections.remove(b);
         connections.queue_unhandled(b);
-        assert_eq!(connections.next_ready(), Some(b), "it ended with messages");
+        assert_eq!(connections.pop_next(), Some(b), "it ended with messages");
         assert!(connections.take_has_messages(b));
         assert!(!connections.is_any_ready());
     }

@@ -21,7 +21,7 @@ impl UnreadEvents {
         }
     }
 
-    /// Sets the number of events to keep, and drops the oldest events beyond that number.
+    /// Sets the maximum number of events to keep, and drops the oldest events beyond that number.
     pub(crate) fn set_limit(&mut self, limit: usize) {
         self.limit = limit;
         self.drop_oldest_beyond(limit);
@@ -44,7 +44,7 @@ impl UnreadEvents {
     }
 
     /// Returns the number of events that were dropped before they were read.
-    pub(crate) fn dropped(&self) -> u64 {
+    pub(crate) fn dropped_count(&self) -> u64 {
         self.dropped
     }
 
@@ -71,16 +71,19 @@ mod tests {
     fn the_newest_events_are_kept_up_to_the_limit() {
         let mut events = UnreadEvents::default();
         events.push(event("/0"));
-        assert_eq!((events.pop(), events.dropped()), (None, 0));
+        assert_eq!((events.pop(), events.dropped_count()), (None, 0));
         events.set_limit(2);
         for dir in ["/1", "/2", "/3"] {
             events.push(event(dir));
         }
-        assert_eq!(events.dropped(), 1);
+        assert_eq!(events.dropped_count(), 1);
         assert_eq!(events.pop(), Some(event("/2")));
         events.push(event("/4"));
         events.set_limit(1);
-        assert_eq!((events.pop(), events.dropped()), (Some(event("/4")), 2));
+        assert_eq!(
+            (events.pop(), events.dropped_count()),
+            (Some(event("/4")), 2)
+        );
         assert_eq!(events.pop(), None);
     }
 }

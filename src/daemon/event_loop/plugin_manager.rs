@@ -100,7 +100,8 @@ pub struct PluginManager {
     longest_turn: Duration,
     longest_turn_ever: Duration,
     unread_events: UnreadEvents,
-    /// The locks that keep other daemons from using the same directories, if there are any.
+    /// The locks that keep other daemons from using the same directories. `None` without a run
+    /// directory, and in a dry run.
     locks: Option<Locks>,
     /// The removed directories whose locks are still held: another plugin manager must not register
     /// their plugins before they are deregistered here.
@@ -128,7 +129,7 @@ impl PluginManager {
     ) -> Result<Self, SetupError> {
         let poll = Poll::new().map_err(SetupError::Loop)?;
         let registry = poll.registry().try_clone().map_err(SetupError::Loop)?;
-        Self::require_trusted(config)?;
+        Self::require_trusted_directories(config)?;
         let dirs = roots::resolve(&config.plugins_dirs)?;
         let device_plugins_dir = registrations::resolve_dir(config, &dirs)?;
         let path_map =
@@ -157,7 +158,7 @@ impl PluginManager {
         let mounts = Mounts::new(&dirs, path_map.targets(), polled, clock.now());
         let mut plugins = Self {
             dirs,
-            own_dirs: trust::own_dirs(config),
+            own_dirs: trust::resolve_own_dirs(config),
             trust: Trust::default(),
             directories_checked: Time::ZERO,
             poll,
@@ -200,7 +201,7 @@ impl PluginManager {
     /// start.
     fn restore_and_scan(&mut self, config: &Config, path_map: PathMap) -> Result<(), SetupError> {
         if let Some(file) = &mut self.state_file {
-            file.check()?;
+            file.resolve_and_check()?;
         }
         self.manager.set_mode(config.mode);
         self.manager.set_on_down(config.on_down);
@@ -209,7 +210,7 @@ impl PluginManager {
         self.set_trust(&config.trust);
         if let Some(file) = &mut self.state_file {
             file.restore(&mut self.manager);
-            self.watch.expect(self.manager.restored());
+            self.watch.expect(self.manager.restored_sockets());
         }
         if config.links_by_name && config.mode == Mode::Register {
             self.links = ByName::new(config.run_dir.as_deref(), path_map);
@@ -240,7 +241,7 @@ impl PluginManager {
     pub fn poll_timeout(&self) -> Option<Duration> {
         let is_any_ready = self.connections.is_any_ready() || self.programs.is_any_ready();
         let is_any_ready = is_any_ready || self.watch.backlog() > 0;
-        if self.is_crowded() || self.is_inotify_ready || is_any_ready {
+        if self.may_have_more_events() || self.is_inotify_ready || is_any_ready {
             return Some(Duration::ZERO);
         }
         let manager = self.manager.poll_timeout().map(|(at, _)| at);
@@ -255,7 +256,7 @@ impl PluginManager {
         let own = [manager, watch, file, links, cdi_dir];
         let next = own.into_iter().chain([mounts, api, device_plugins]);
         let next = next.flatten().min();
-        next.map(|at| self.clock.until(at))
+        next.map(|at| self.clock.time_until(at))
     }
 
     /// Waits for events, at most for `timeout`, and handles them.
@@ -276,22 +277,22 @@ impl PluginManager {
                 device_plugins.schedule_check();
             }
         }
-        self.check_directories_again(now);
+        self.update_distrusted_directories_if_due(now);
         self.read_inotify(now)?;
         for report in self.drain_watch(WATCH_TIME, now) {
             self.emit_report(report, now);
         }
-        self.serve_ready(now);
+        self.serve_connections(now);
         self.serve_registrations(now);
         for conn in std::mem::take(&mut self.ended) {
             self.peer_processes.remove(conn);
             let ended = manager::Input::ProcessEnded { conn };
             self.manager.handle_input(ended, now);
         }
-        self.advance_programs(now);
+        self.start_and_reap_programs(now);
         // After the inputs: a reply that arrived in time is accepted, even if the turn is late.
         self.manager.handle_timeout(now);
-        self.handle_changes(now);
+        self.drain_and_release_locks(now);
         if let Some(cdi_dir) = &mut self.cdi_dir {
             cdi_dir.handle_timeout(now);
         }
@@ -367,7 +368,7 @@ impl PluginManager {
     ) -> HandlerId {
         let now = self.clock.now();
         let id = self.manager.add_handler(types, handler, now);
-        self.handle_changes(now);
+        self.drain_and_release_locks(now);
         id
     }
 
@@ -400,8 +401,8 @@ impl PluginManager {
             Some(_) => device_plugins::DESCRIPTORS,
             None => 0,
         };
-        // If the limit is low, clients of `kubelet.sock` get fewer descriptors and may have to
-        // wait, so that plugins can be registered at all.
+        // If the limit is low, fewer descriptors are left for clients of `kubelet.sock` and for
+        // leases, so that plugins can be registered at all.
         let for_plugins = limit.saturating_sub(reserved + leases);
         let limit = for_plugins.max(limit.min(LEAST_DESCRIPTORS));
         self.manager.set_descriptor_limit(limit);
@@ -430,18 +431,18 @@ impl PluginManager {
 
     /// Returns the number of events that were dropped because they were not read in time.
     pub fn dropped_events(&self) -> u64 {
-        self.unread_events.dropped()
+        self.unread_events.dropped_count()
     }
 
     fn emit_report(&mut self, report: Report, now: Time) {
         report::log(&report, &self.dirs);
         let generation = self.manager.advance_generation();
-        self.record_event(generation, Event::Directory(Box::new(report)), now);
+        self.publish_event(generation, Event::Directory(Box::new(report)), now);
     }
 
     /// Counts an event, and keeps it for [`PluginManager::poll_event`] and for clients of the API.
-    fn record_event(&mut self, generation: Generation, event: Event, now: Time) {
-        self.counters.record(&event, &self.manager);
+    fn publish_event(&mut self, generation: Generation, event: Event, now: Time) {
+        self.counters.record_event(&event, &self.manager);
         if self.api.is_served() {
             self.api.events.add(generation, event.clone(), now);
         }
@@ -451,7 +452,7 @@ impl PluginManager {
     fn handle_input(&mut self, input: manager::Input) {
         let now = self.clock.now();
         self.manager.handle_input(input, now);
-        self.handle_changes(now);
+        self.drain_and_release_locks(now);
     }
 
     fn wait(&mut self, timeout: Option<Duration>) -> io::Result<()> {
@@ -500,14 +501,14 @@ impl PluginManager {
     }
 
     /// Returns whether the last wait returned as many events as one wait can: there may be more.
-    fn is_crowded(&self) -> bool {
+    fn may_have_more_events(&self) -> bool {
         self.events.iter().count() == EVENTS
     }
 
     /// Carries out the outputs of the manager, and releases the locks that are not needed any more.
     /// Both are done at once, because the caller may answer a question or change a setting between
     /// two turns, and the next turn may be minutes away.
-    fn handle_changes(&mut self, now: Time) {
+    fn drain_and_release_locks(&mut self, now: Time) {
         self.drain_manager(now);
         self.release_locks();
     }
@@ -558,12 +559,13 @@ impl PluginManager {
                     if let (EventKind::WouldRegister(_), Some(plugin)) =
                         (&event.kind, &event.plugin)
                     {
-                        self.examine_endpoint(plugin, now);
+                        self.report_untrusted_endpoint(plugin, now);
                     }
-                    self.record_event(event.generation, Event::Plugin(event), now);
+                    self.publish_event(event.generation, Event::Plugin(event), now);
                 }
                 manager::Output::Measured(measurement) => {
-                    self.counters.measure(&measurement, &self.manager);
+                    self.counters
+                        .record_measurement(&measurement, &self.manager);
                 }
                 manager::Output::Spawn { id, program } => self.programs.enqueue(id, program),
                 manager::Output::Kill { id } => self.kill_program(id, now),
@@ -577,7 +579,8 @@ impl PluginManager {
     }
 }
 
-/// The descriptor is readable when there is something to do.
+/// The descriptor is readable when events wait for the next turn, but not when a deadline has
+/// passed: see [`PluginManager::poll_timeout`].
 impl AsFd for PluginManager {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.poll.registry().as_fd()

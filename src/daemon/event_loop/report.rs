@@ -1,8 +1,8 @@
 //! Log lines about directories that cannot be watched or listed as they should be.
 //!
-//! Lines about the directories that the user named are always logged, so that a flood of lines
-//! about plugins cannot hide that nothing is watched. Any plugin may create subdirectories that
-//! cannot be read, so lines about those count against the share of plugins.
+//! Lines about the directories that the user named count as the daemon's own, so that a flood of
+//! lines about plugins cannot hide that nothing is watched. Any plugin may create subdirectories
+//! that cannot be read, so lines about those count against the share of plugins.
 
 use std::path::{Path, PathBuf};
 
@@ -20,8 +20,8 @@ pub(crate) fn log(report: &Report, roots: &[PathBuf]) {
     log::log!(target: target(report, roots), level, "{report}");
 }
 
-/// Returns the target of a report's log line, by which the logger decides whether to limit the
-/// line.
+/// Returns the target of a report's log line, by which the logger decides which limit applies to
+/// the line.
 fn target(report: &Report, roots: &[PathBuf]) -> &'static str {
     let dir = report.dir();
     let is_root = |root: &PathBuf| Path::new(root) == &**dir;
@@ -42,7 +42,7 @@ mod tests {
     use crate::watch::Problem;
 
     #[test]
-    fn only_reports_about_named_directories_are_always_admitted() {
+    fn only_reports_about_named_directories_count_as_own() {
         let roots = ["/r".into(), "/other".into()];
         for (dir, is_admitted) in [
             ("/r", true),

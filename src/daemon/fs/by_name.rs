@@ -159,7 +159,7 @@ impl ByName {
         let is_lost = !self.dir.is_dir();
         if is_lost || self.compare_at.is_some_and(|at| at <= now) {
             self.compare_at = None;
-            self.compare_all(manager)?;
+            self.queue_all_and_prune(manager)?;
         }
         self.has_restored = self.has_restored && manager.has_restored();
         self.changed.sort_unstable();
@@ -175,7 +175,7 @@ impl ByName {
 
     /// Queues the links of all registered and restored plugins, and removes the links that are not
     /// queued. Creates the directory of the links if it is missing.
-    fn compare_all(&mut self, manager: &Manager) -> io::Result<()> {
+    fn queue_all_and_prune(&mut self, manager: &Manager) -> io::Result<()> {
         create_dir(&self.dir)?;
         let registered = manager.registered().map(|it| &it.plugin);
         let plugins = registered.chain(manager.restored_plugins());
@@ -206,8 +206,8 @@ impl ByName {
         let mut path = PathBuf::with_capacity(self.dir.as_os_str().len() + 1 + link.len());
         path.push(&self.dir);
         path.push(link);
-        let current = self.current(world.manager, changed);
-        let target = current.map(|plugin| self.path_map.find(&plugin.endpoint));
+        let current = self.current_plugin(world.manager, changed);
+        let target = current.map(|plugin| self.path_map.translate(&plugin.endpoint));
         // A plugin may report any path, and not every handler checks the path by connecting to it.
         let target = target.filter(|target| target.is_absolute() && (world.is_socket)(target));
         let changed = Self::update_link(&path, target.as_deref());
@@ -259,12 +259,16 @@ impl ByName {
 
     /// Returns the plugin to use for a name: the newest registered one, else a restored one that
     /// has not answered since the restart ([`Manager::restored_plugins`]).
-    fn current<'a>(&self, manager: &'a Manager, of: &Arc<Plugin>) -> Option<&'a Arc<Plugin>> {
+    fn current_plugin<'a>(
+        &self,
+        manager: &'a Manager,
+        of: &Arc<Plugin>,
+    ) -> Option<&'a Arc<Plugin>> {
         let restored = || {
             let restored = self.has_restored.then(|| manager.restored_plugins());
             restored?.find(|it| it.name == of.name && it.kind == of.kind)
         };
-        manager.current(of).or_else(restored)
+        manager.current_plugin(of).or_else(restored)
     }
 }
 
@@ -276,7 +280,9 @@ fn take_lock(run_dir: Option<&Path>) -> io::Result<Option<(PathBuf, FileLock)>> 
         io::Error::other(format!("cannot use the run directory {dir}: {problem}"))
     };
     let run_dir = run_dir::open(run_dir).map_err(unusable)?;
-    let path = run_dir::locks_dir(&run_dir).map_err(unusable)?.join(DIR);
+    let path = run_dir::create_locks_dir(&run_dir)
+        .map_err(unusable)?
+        .join(DIR);
     let lock = FileLock::acquire(&path, Instant::now() + BRIEF_LOCK_TIMEOUT);
     let lock = lock.map_err(|error| {
         let path = escape::path(&path);

@@ -32,7 +32,7 @@ pub(crate) struct CdiDir {
     changed: CdiFiles,
     /// The time of the next attempt, if the last one has failed.
     retry_at: Option<Time>,
-    /// Whether a failure was logged, and no file was written since.
+    /// Whether a failure was logged, and since then no success.
     is_failing: bool,
 }
 
@@ -40,7 +40,7 @@ impl CdiDir {
     /// Takes the lock of a directory, which is created if it is missing, and removes the files of
     /// an earlier process.
     pub(crate) fn open(dir: &Path) -> Result<Self, SetupError> {
-        prepare(dir).map_err(|why| {
+        try_open(dir).map_err(|why| {
             let dir = escape::path(dir);
             SetupError::Unusable(format!("cannot use the CDI directory {dir}: {why}"))
         })
@@ -107,7 +107,7 @@ fn replace_or_remove(dir: &Path, name: &str, content: Option<&str>) -> io::Resul
 /// Creates the directory if it is missing, checks that other users cannot change it, takes its
 /// lock, for which it waits at most [`LOCK_TIMEOUT`], and removes the files of an earlier process.
 /// An error is the reason and a remedy.
-fn prepare(dir: &Path) -> Result<CdiDir, String> {
+fn try_open(dir: &Path) -> Result<CdiDir, String> {
     let unusable = |error: io::Error| format!("{error}; name a directory that is writable");
     let created = DirBuilder::new().recursive(true).mode(0o755).create(dir);
     created.map_err(unusable)?;

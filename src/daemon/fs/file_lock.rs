@@ -1,8 +1,8 @@
 //! Lock files, which keep two processes from doing the same work.
 //!
-//! The kernel releases a lock when the process that holds it ends, for whatever reason, and with it
-//! every child that has inherited the open file. A holder that stops properly removes the lock
-//! file; a file that is left behind is harmless.
+//! The kernel releases a lock when the process that holds it has ended, for whatever reason, and so
+//! has every child that inherited the open file. A holder that stops properly releases the lock
+//! itself, and removes the lock file; a file that is left behind is harmless.
 
 use std::fs::{self, File};
 use std::io;

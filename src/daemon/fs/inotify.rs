@@ -110,9 +110,9 @@ impl Inotify {
     }
 
     fn add_watch(&mut self, dir: &Path, mask: WatchMask) -> Result<WatchId, Problem> {
-        let instance = self.instance()?;
+        let instance = self.open_instance()?;
         let descriptor = instance.watches().add(dir, mask);
-        let descriptor = descriptor.map_err(|error| cannot_watch(&error))?;
+        let descriptor = descriptor.map_err(|error| watch_problem(&error))?;
         let id = WatchId(descriptor.get_watch_descriptor_id());
         self.watched.insert(id, descriptor);
         Ok(id)
@@ -171,9 +171,9 @@ impl Inotify {
         Ok(taken + max_event_size(LONGEST_NAME) > BUFFER)
     }
 
-    fn instance(&mut self) -> Result<&mut inotify::Inotify, Problem> {
+    fn open_instance(&mut self) -> Result<&mut inotify::Inotify, Problem> {
         if self.instance.is_none() {
-            let instance = inotify::Inotify::init().map_err(|error| cannot_start(&error))?;
+            let instance = inotify::Inotify::init().map_err(|error| instance_problem(&error))?;
             let fd = instance.as_raw_fd();
             let registered =
                 self.registry
@@ -240,7 +240,7 @@ pub(crate) fn describe(problem: &Problem) -> &dyn fmt::Display {
     }
 }
 
-fn cannot_start(error: &io::Error) -> Problem {
+fn instance_problem(error: &io::Error) -> Problem {
     Problem::NotWatched(match Errno::from_raw(error.raw_os_error().unwrap_or(0)) {
         // inotify_init(2): "The user limit on the total number of inotify instances has been
         // reached." The per-process limit of descriptors has the same error, but is rarely lower.
@@ -249,7 +249,7 @@ fn cannot_start(error: &io::Error) -> Problem {
     })
 }
 
-fn cannot_watch(error: &io::Error) -> Problem {
+fn watch_problem(error: &io::Error) -> Problem {
     match Errno::from_raw(error.raw_os_error().unwrap_or(0)) {
         Errno::ENOENT => Problem::Missing,
         Errno::ENOTDIR => Problem::NotADirectory,
@@ -310,7 +310,7 @@ mod tests {
     }
 
     /// Returns the watches of the roots that are reported as moved.
-    fn moved(inotify: &mut Inotify) -> Vec<WatchId> {
+    fn read_moved_roots(inotify: &mut Inotify) -> Vec<WatchId> {
         let mut moved = Vec::new();
         let mut note = |event| {
             if let Event::Moved { watch } = event {
@@ -337,11 +337,11 @@ mod tests {
         // After another scan, their parent is still watched for both names.
         inotify.watch(&a, Place::Root).unwrap();
         inotify.watch(&b, Place::Root).unwrap();
-        assert_eq!(moved(&mut inotify), []);
+        assert_eq!(read_moved_roots(&mut inotify), []);
         fs::rename(&b, above.join("c")).unwrap();
-        assert!(moved(&mut inotify).contains(&of_b));
+        assert!(read_moved_roots(&mut inotify).contains(&of_b));
         fs::rename(above.join("c"), &b).unwrap();
-        moved(&mut inotify);
+        read_moved_roots(&mut inotify);
 
         // The parent of one root was replaced: the old parent is still watched for the other root.
         fs::rename(&above, &away).unwrap();
@@ -355,11 +355,11 @@ mod tests {
 
     #[test]
     fn used_up_watches_are_distinguished_from_other_errors() {
-        let error = |errno: Errno| cannot_watch(&io::Error::from(errno));
+        let error = |errno: Errno| watch_problem(&io::Error::from(errno));
         let used_up = error(Errno::ENOSPC);
         assert_eq!(used_up, Problem::NotWatched(Cause::WatchesUsedUp));
         assert!(used_up.remedy().contains("fs.inotify.max_user_watches"));
-        let instances = cannot_start(&io::Error::from(Errno::EMFILE));
+        let instances = instance_problem(&io::Error::from(Errno::EMFILE));
         assert!(instances.remedy().contains("fs.inotify.max_user_instances"));
         assert_eq!(error(Errno::ENOENT), Problem::Missing);
         assert_eq!(error(Errno::ENOTDIR), Problem::NotADirectory);

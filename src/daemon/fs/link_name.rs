@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_that_are_safe_as_file_names_stand_for_themselves() {
+    fn safe_names_stand_for_themselves_and_others_are_encoded() {
         for (kind, name, expected) in [
             (
                 "CSIPlugin",
@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn each_octet_has_one_name_and_no_name_is_hidden() {
+    fn each_ascii_octet_has_its_own_name_and_none_is_hidden() {
         let texts = (0..=0x7f_u8).map(|byte| char::from(byte).to_string());
         let all = texts.flat_map(|text| [text.clone(), format!("a{text}"), format!("{text}a")]);
         let names: BTreeSet<String> = all.collect();

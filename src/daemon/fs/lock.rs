@@ -1,4 +1,5 @@
-//! Locks that allow one daemon for each plugins directory.
+//! Locks that allow one daemon for each plugins directory, and for each directory of a
+//! `kubelet.sock`.
 //!
 //! Two daemons on the same directory, or on one inside the other, would register the same plugins
 //! twice. So each directory has a lock file in the run directory ([`run_dir`]), which other users
@@ -28,7 +29,7 @@ use crate::watch::Identity;
 pub(crate) struct Locks {
     /// The run directory, which contains the directory of the lock files.
     run_dir: PathBuf,
-    /// The plugins directories, as the user named them, and their locks.
+    /// The directories, by the paths with which they were added, and their locks.
     held: Vec<(PathBuf, FileLock)>,
 }
 
@@ -59,18 +60,18 @@ impl Locks {
     /// locks stay as they are. If another directory is now at a locked path, its lock replaces the
     /// old one.
     pub(crate) fn add(&mut self, dir: &Path) -> Result<(), SetupError> {
-        let created = scan::create(dir).ok();
+        let created = scan::create_dir(dir).ok();
         let real = created.and_then(|()| fs::canonicalize(dir).ok());
         // Only a directory that can be read can be watched.
         let readable = real.filter(|real| fs::read_dir(real).is_ok());
         let Some((real, name)) =
-            readable.and_then(|real| Some((real.clone(), file_name(&real).ok()?)))
+            readable.and_then(|real| Some((real.clone(), lock_file_name(&real).ok()?)))
         else {
             return Ok(());
         };
         let unusable = |(dir, problem)| SetupError::RunDir { dir, problem };
         let locks_dir = run_dir::open(Some(&self.run_dir))
-            .and_then(|run_dir| run_dir::locks_dir(&run_dir))
+            .and_then(|run_dir| run_dir::create_locks_dir(&run_dir))
             .map_err(unusable)?;
         let unusable = |error| unusable((locks_dir.clone(), RunDirProblem::unusable(&error)));
         let path = locks_dir.join(name);
@@ -129,14 +130,14 @@ fn related_lock_files(locks_dir: &Path, real: &Path) -> impl Iterator<Item = Pat
         let locked = PathBuf::from(OsString::from_vec(fs::read(file).unwrap_or_default()));
         let is_related = locked.starts_with(real) || real.starts_with(&locked);
         // By now, or in this mount namespace, another directory may be at that path.
-        is_related && file_name(&locked).is_ok_and(|name| file.ends_with(name))
+        is_related && lock_file_name(&locked).is_ok_and(|name| file.ends_with(name))
     })
 }
 
 /// Returns the name of a directory's lock file: device, inode number and birth time. Inode numbers
 /// of removed directories are reused; the birth time, if the file system has it, distinguishes
 /// them.
-fn file_name(dir: &Path) -> io::Result<String> {
+fn lock_file_name(dir: &Path) -> io::Result<String> {
     let found = Stat::of_path(dir)?;
     let Identity { device, inode, .. } = found.identity;
     let (seconds, nanoseconds) = if found.has_birth_time {

@@ -9,8 +9,8 @@
 //! - [`dial`], [`acceptor`]: connect to a socket, and listen on one;
 //! - [`scan`], [`inotify`]: list a directory, and report its changes;
 //! - [`file_lock`], [`lock`], [`roots`]: the plugins directories and their locks;
-//! - [`by_name`], [`state_file`]: the links to plugins, and the registered plugins; [`cdi_dir`]:
-//!   the files for container runtimes.
+//! - [`link_name`], [`by_name`]: the links to plugins; [`state_file`]: the registered plugins;
+//!   [`cdi_dir`]: the files for container runtimes.
 
 pub(super) mod acceptor;
 pub(super) mod by_name;

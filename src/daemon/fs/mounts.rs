@@ -92,14 +92,14 @@ impl Mounts {
             scan_at: now,
             ..Self::default()
         };
-        mounts.set_mapped(mapped);
+        mounts.set_mapped_dirs(mapped);
         mounts.set_roots(roots);
         mounts.handle_timeout(now);
         mounts
     }
 
     /// Replaces the directories that the user named besides the roots.
-    pub(crate) fn set_mapped<'a>(&mut self, mapped: impl Iterator<Item = &'a Path>) {
+    pub(crate) fn set_mapped_dirs<'a>(&mut self, mapped: impl Iterator<Item = &'a Path>) {
         self.mapped = mapped.map(Path::to_owned).collect();
         self.table.take();
     }
@@ -134,7 +134,9 @@ impl Mounts {
         if is_due {
             self.scan_at = now + config::MOUNTS_INTERVAL;
             // The wakeup is requested before the table is read, so that no change is missed.
-            let read = self.request_wakeup().and_then(|()| self.table().map(drop));
+            let read = self
+                .request_wakeup()
+                .and_then(|()| self.load_table().map(drop));
             self.is_changed.set(read.is_err());
             if let Err(error) = read {
                 log::debug!("cannot read {MOUNTINFO}: {error}");
@@ -158,11 +160,11 @@ impl Mounts {
 
     /// Returns whether the mounts are known: not if `/proc` is not mounted, for example.
     pub(crate) fn is_known(&self) -> bool {
-        self.table().is_ok_and(|table| table.is_some())
+        self.load_table().is_ok_and(|table| table.is_some())
     }
 
     /// Returns the current table, or `None` if `/proc` is not mounted or the table is never read.
-    pub(crate) fn table(&self) -> io::Result<RefMut<'_, Option<Table>>> {
+    pub(crate) fn load_table(&self) -> io::Result<RefMut<'_, Option<Table>>> {
         let mut table = self.table.borrow_mut();
         let is_outdated = |it: &Table| !self.is_polled && it.is_outdated();
         if self.registry.is_some() && table.as_ref().is_none_or(is_outdated) {
@@ -205,9 +207,9 @@ impl Mounts {
     /// if inotify does not report all changes on that file system. An unknown file system is
     /// assumed to report them.
     pub(crate) fn unreporting_file_system(&self, dir: &Path) -> Option<String> {
-        let (root, below) = self.named_part(dir)?;
+        let (root, below) = self.split_after_named_dir(dir)?;
         let dir = resolve_links(root).join(below);
-        let table = self.table().ok()?;
+        let table = self.load_table().ok()?;
         let mounts = table.as_ref()?.mounts.iter();
         let around = mounts.filter(|mount| dir.starts_with(&mount.path));
         let innermost = around.max_by_key(|mount| mount.path.as_os_str().len())?;
@@ -218,7 +220,7 @@ impl Mounts {
 
     /// Returns the longest directory that the user named and that `path` begins with, and the rest
     /// of `path`.
-    pub(crate) fn named_part<'a>(&self, path: &'a Path) -> Option<(&Path, &'a Path)> {
+    pub(crate) fn split_after_named_dir<'a>(&self, path: &'a Path) -> Option<(&Path, &'a Path)> {
         let above = self.named_dirs();
         let above = above.filter_map(|dir| Some((dir, strip_dir(path, dir)?)));
         above.max_by_key(|(dir, _)| dir.as_os_str().len())
@@ -263,7 +265,10 @@ impl Table {
         let mut lines = Vec::new();
         file.read_to_end(&mut lines)?;
         let mut mounts = Vec::<Mount>::new();
-        for mut mount in String::from_utf8_lossy(&lines).lines().filter_map(parse) {
+        for mut mount in String::from_utf8_lossy(&lines)
+            .lines()
+            .filter_map(parse_mount)
+        {
             mount.may_hang &= !named.iter().any(|dir| dir.starts_with(&mount.path));
             // A mount on the root of another mount, such as an automount, covers all of that mount.
             let above = mounts.iter_mut().find(|it| it.id == mount.parent);
@@ -289,7 +294,7 @@ impl Table {
     }
 
     /// Returns the type of a file system that may not answer and is mounted at `path` or above it.
-    pub(crate) fn hanging_above(&self, path: &Path) -> Option<&str> {
+    pub(crate) fn hanging_file_system_above(&self, path: &Path) -> Option<&str> {
         let mut mounts = self.mounts.iter();
         let above = mounts.find(|mount| mount.may_hang && path.starts_with(&mount.path));
         above.map(|mount| &*mount.file_system)
@@ -298,7 +303,7 @@ impl Table {
     /// Returns the type of the file system that an open file is on if the file system may not
     /// answer, without accessing it. Fails with `EAGAIN` if the table does not have the mount,
     /// which was added or removed a moment ago.
-    pub(crate) fn hanging_at(&self, file: &File) -> io::Result<Option<&str>> {
+    pub(crate) fn hanging_file_system_at(&self, file: &File) -> io::Result<Option<&str>> {
         let id = mount_id(file)?;
         match self.mounts.iter().find(|mount| mount.id == id) {
             Some(mount) => Ok(mount.may_hang.then_some(&mount.file_system)),
@@ -326,7 +331,7 @@ fn open_mountinfo() -> io::Result<Option<File>> {
 }
 
 /// Parses a line such as `36 35 98:0 /mnt1 /mnt2 rw,noatime master:1 - ext3 /dev/root rw`.
-fn parse(line: &str) -> Option<Mount> {
+fn parse_mount(line: &str) -> Option<Mount> {
     let (fields, after) = line.split_once(" - ")?;
     let mut fields = fields.split(' ');
     let mut next = || fields.next();
@@ -412,7 +417,7 @@ mod tests {
     fn a_mount_is_parsed_with_any_number_of_optional_fields() {
         for optional in ["", " master:1", " shared:1 master:2"] {
             let line = format!(r"36 35 98:1 /a /b\040c\134d rw{optional} - nfs4 server:/ rw");
-            let mount = parse(&line).unwrap();
+            let mount = parse_mount(&line).unwrap();
             assert_eq!((mount.id, mount.parent), (36, 35));
             assert_eq!(mount.path, Path::new(r"/b c\d"));
             assert!(mount.file_system == "nfs4" && mount.may_hang);
@@ -423,7 +428,7 @@ mod tests {
             "- - - - - - - -",
             "36 35 98:1 /a /b rw -",
         ] {
-            assert_eq!(parse(nonsense), None, "{nonsense}");
+            assert_eq!(parse_mount(nonsense), None, "{nonsense}");
         }
     }
 
@@ -464,7 +469,11 @@ mod tests {
             ("/mnt", None),
             ("/", None),
         ] {
-            assert_eq!(table.hanging_above(Path::new(path)), expected, "{path}");
+            assert_eq!(
+                table.hanging_file_system_above(Path::new(path)),
+                expected,
+                "{path}"
+            );
         }
         assert!(!table.none_may_hang);
     }
@@ -475,7 +484,7 @@ mod tests {
         let covering = "3 2 8:2 / /data rw - xfs /dev/sdb rw";
         let binfmt = "4 1 0:31 / /proc/sys/fs/binfmt_misc rw - autofs systemd-1 rw";
         let uncovered = table(&[], &[automount]);
-        let above = uncovered.hanging_above(Path::new("/data/a.sock"));
+        let above = uncovered.hanging_file_system_above(Path::new("/data/a.sock"));
         assert_eq!(above, Some("autofs"));
         assert!(table(&[], &[automount, covering, binfmt]).none_may_hang);
     }
@@ -487,7 +496,7 @@ mod tests {
             "3 2 0:31 / /data/registry/sub rw - fuse none rw",
         ];
         let table = table(&["/data/registry"], &lines);
-        let hanging = |path: &str| table.hanging_above(Path::new(path));
+        let hanging = |path: &str| table.hanging_file_system_above(Path::new(path));
         assert_eq!(hanging("/data/registry/a.sock"), None);
         assert_eq!(hanging("/data/registry/sub/a.sock"), Some("fuse"));
     }
@@ -496,17 +505,21 @@ mod tests {
     fn an_open_file_is_checked_by_its_mount() {
         let [root, proc] = ["/", "/proc"].map(|path| File::open(path).unwrap());
         let mounts = mounts(Path::new("/"));
-        let mut table = mounts.table().unwrap();
+        let mut table = mounts.load_table().unwrap();
         let table = table.as_mut().unwrap();
-        assert_eq!(table.hanging_at(&root).unwrap(), None);
+        assert_eq!(table.hanging_file_system_at(&root).unwrap(), None);
         for mount in &mut table.mounts {
             mount.may_hang = mount.path == Path::new("/proc");
         }
-        assert_eq!(table.hanging_at(&root).unwrap(), None);
-        assert_eq!(table.hanging_at(&proc).unwrap(), Some("proc"));
+        assert_eq!(table.hanging_file_system_at(&root).unwrap(), None);
+        assert_eq!(table.hanging_file_system_at(&proc).unwrap(), Some("proc"));
         table.mounts.clear();
-        assert!(table.hanging_at(&proc).is_err());
-        assert_eq!(table.hanging_at(&root).unwrap(), None, "as in a chroot");
+        assert!(table.hanging_file_system_at(&proc).is_err());
+        assert_eq!(
+            table.hanging_file_system_at(&root).unwrap(),
+            None,
+            "as in a chroot"
+        );
     }
 
     #[test]
@@ -538,11 +551,11 @@ mod tests {
     fn a_path_is_split_after_the_longest_named_directory() {
         let dir = tempfile::tempdir().unwrap();
         let mut mounts = mounts(dir.path());
-        mounts.set_mapped([Path::new("/")].into_iter());
+        mounts.set_mapped_dirs([Path::new("/")].into_iter());
         let path = dir.path().join("a/b");
-        let named = mounts.named_part(&path);
+        let named = mounts.split_after_named_dir(&path);
         assert_eq!(named, Some((dir.path(), Path::new("a/b"))));
-        let elsewhere = mounts.named_part(Path::new("/elsewhere"));
+        let elsewhere = mounts.split_after_named_dir(Path::new("/elsewhere"));
         assert_eq!(elsewhere, Some((Path::new("/"), Path::new("elsewhere"))));
     }
 }

@@ -51,7 +51,7 @@ pub(crate) enum OpenError {
 /// that part is followed wherever it leads. With `O_NOFOLLOW`, no symbolic link in the rest of the
 /// path is followed; a link at its end is itself opened.
 pub(crate) fn open_path(path: &Path, flags: OFlag, mounts: &Mounts) -> Result<File, OpenError> {
-    let (start, rest) = mounts.named_part(path).unwrap_or_else(|| {
+    let (start, rest) = mounts.split_after_named_dir(path).unwrap_or_else(|| {
         let above = Path::new(if path.is_absolute() { "/" } else { "." });
         (above, path.strip_prefix("/").unwrap_or(path))
     });
@@ -60,40 +60,40 @@ pub(crate) fn open_path(path: &Path, flags: OFlag, mounts: &Mounts) -> Result<Fi
         return Ok(open_named(start)?);
     }
     let start = &*mounts.open_start(start)?;
-    let table = mounts.table()?;
+    let table = mounts.load_table()?;
     let Some(table) = table.as_ref().filter(|table| !table.none_may_hang) else {
-        return match resolve(start, rest, flags, ResolveFlag::empty()) {
+        return match open_with_openat2(start, rest, flags, ResolveFlag::empty()) {
             Err(Errno::ENOSYS | Errno::EPERM) => {
                 Ok(openat(start, rest, PATH | flags, Mode::empty())?.into())
             }
             found => Ok(found?),
         };
     };
-    reject_hanging(table.hanging_above(path))?;
-    match resolve(start, rest, flags, ResolveFlag::RESOLVE_NO_XDEV) {
-        Err(Errno::EXDEV) => resolve_across(start, rest, flags, table),
-        Err(Errno::ENOSYS | Errno::EPERM) => open_each(start, rest, flags, table),
+    reject_hanging(table.hanging_file_system_above(path))?;
+    match open_with_openat2(start, rest, flags, ResolveFlag::RESOLVE_NO_XDEV) {
+        Err(Errno::EXDEV) => open_across_mounts(start, rest, flags, table),
+        Err(Errno::ENOSYS | Errno::EPERM) => open_each_component(start, rest, flags, table),
         found => Ok(found?),
     }
 }
 
 /// Opens a path, relative to an open directory, that leads to another mount: first the part that is
 /// in the kernel's lookup cache, without waiting, and then the rest, on the mount that was reached.
-fn resolve_across(
+fn open_across_mounts(
     start: &File,
     rest: &Path,
     flags: OFlag,
     table: &Table,
 ) -> Result<File, OpenError> {
     for known in rest.ancestors() {
-        match resolve(start, known, flags, CACHED) {
+        match open_with_openat2(start, known, flags, CACHED) {
             Ok(reached) => {
-                reject_hanging(table.hanging_at(&reached)?)?;
+                reject_hanging(table.hanging_file_system_at(&reached)?)?;
                 let left = rest.strip_prefix(known).unwrap_or(rest);
                 if left.as_os_str().is_empty() {
                     return Ok(reached);
                 }
-                return Ok(resolve(
+                return Ok(open_with_openat2(
                     &reached,
                     left,
                     flags,
@@ -101,7 +101,7 @@ fn resolve_across(
                 )?);
             }
             // The kernel is older than Linux 5.12.
-            Err(Errno::EINVAL) => return open_each(start, rest, flags, table),
+            Err(Errno::EINVAL) => return open_each_component(start, rest, flags, table),
             Err(_) => {}
         }
     }
@@ -110,7 +110,12 @@ fn resolve_across(
 
 /// Opens a path, relative to an open directory, component by component. Symbolic links are not
 /// followed. Opening the root of a mount with `O_PATH` does not access its file system.
-fn open_each(start: &File, rest: &Path, flags: OFlag, table: &Table) -> Result<File, OpenError> {
+fn open_each_component(
+    start: &File,
+    rest: &Path,
+    flags: OFlag,
+    table: &Table,
+) -> Result<File, OpenError> {
     let mut reached = start.try_clone()?;
     for name in rest {
         let found = Stat::of(&reached)?;
@@ -118,7 +123,7 @@ fn open_each(start: &File, rest: &Path, flags: OFlag, table: &Table) -> Result<F
             return Err(OpenError::Link);
         }
         reached = openat(reached, name, PATH | OFlag::O_NOFOLLOW, Mode::empty())?.into();
-        reject_hanging(table.hanging_at(&reached)?)?;
+        reject_hanging(table.hanging_file_system_at(&reached)?)?;
     }
     match Stat::of(&reached)?.file_type {
         SFlag::S_IFLNK if !flags.contains(OFlag::O_NOFOLLOW) => Err(OpenError::Link),
@@ -126,7 +131,12 @@ fn open_each(start: &File, rest: &Path, flags: OFlag, table: &Table) -> Result<F
     }
 }
 
-fn resolve(start: &File, path: &Path, flags: OFlag, within: ResolveFlag) -> Result<File, Errno> {
+fn open_with_openat2(
+    start: &File,
+    path: &Path,
+    flags: OFlag,
+    within: ResolveFlag,
+) -> Result<File, Errno> {
     let links = match flags {
         OFlag::O_NOFOLLOW => ResolveFlag::RESOLVE_NO_SYMLINKS,
         _ => ResolveFlag::RESOLVE_NO_MAGICLINKS,
@@ -190,16 +200,16 @@ mod tests {
     /// Opens a path in a directory in each of the four ways, without `O_NOFOLLOW`.
     fn open_in_all_ways(dir: &Path, path: &str) -> [Result<File, OpenError>; 4] {
         let (flags, mounts) = (OFlag::empty(), mounts(&[]));
-        let table = mounts.table().unwrap();
+        let table = mounts.load_table().unwrap();
         let table = table.as_ref().unwrap();
         let start = File::open(dir).unwrap();
         let rest = Path::new(path);
         let no_xdev = ResolveFlag::RESOLVE_NO_XDEV;
         [
             open_path(&dir.join(path), flags, &Mounts::default()),
-            resolve(&start, rest, flags, no_xdev).map_err(OpenError::from),
-            resolve_across(&start, rest, flags, table),
-            open_each(&start, rest, flags, table),
+            open_with_openat2(&start, rest, flags, no_xdev).map_err(OpenError::from),
+            open_across_mounts(&start, rest, flags, table),
+            open_each_component(&start, rest, flags, table),
         ]
     }
 

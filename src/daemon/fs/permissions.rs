@@ -1,8 +1,8 @@
 //! Checks of owners and modes: whether a program may be run with the daemon's privileges, whether a
 //! file may be read or written, and whether a directory is trusted.
 //!
-//! The result of a successful check stays valid, because only trusted users can change the file and
-//! its directories.
+//! The path that a `resolve` function returns stays valid, because only trusted users can change
+//! the file and its directories.
 
 use std::fs::{self, File, Metadata};
 use std::io::{self, Read as _};
@@ -87,7 +87,7 @@ pub(crate) fn resolve_trusted_directory(
 
 /// Fails if other users can change one of these directories or those above it. Instead of a missing
 /// directory, the nearest directory above it that exists is checked.
-pub(crate) fn require_trusted(dirs: &[PathBuf]) -> Result<(), SetupError> {
+pub(crate) fn require_trusted_directories(dirs: &[PathBuf]) -> Result<(), SetupError> {
     for dir in dirs {
         let existing = dir.ancestors().find(|dir| dir.exists());
         let checked = resolve_trusted_directory(existing.unwrap_or(dir), false);
@@ -101,10 +101,11 @@ pub(crate) fn require_trusted(dirs: &[PathBuf]) -> Result<(), SetupError> {
     Ok(())
 }
 
-/// Returns the first `limit` octets of a regular file. Fails if other users can write to the file:
-/// they could make the daemon deregister plugins, or run programs. The directories above the file
-/// are not checked. `follows` permits a symbolic link.
-pub(crate) fn read_trusted(path: &Path, limit: usize, follows: bool) -> io::Result<Vec<u8>> {
+/// Returns the first `limit` octets of a regular file. Fails if the file belongs to a user other
+/// than root and this user, or if other users can write to it: they could make the daemon
+/// deregister plugins, or run programs. The directories above the file are not checked. `follows`
+/// permits a symbolic link.
+pub(crate) fn read_trusted_file(path: &Path, limit: usize, follows: bool) -> io::Result<Vec<u8>> {
     let mut flags = OFlag::O_NONBLOCK;
     if !follows {
         flags |= OFlag::O_NOFOLLOW;
@@ -128,12 +129,12 @@ pub(crate) fn read_trusted(path: &Path, limit: usize, follows: bool) -> io::Resu
 
 /// Returns the id of a user that is given by name or by id, or `None` if the name is unknown.
 pub fn user_id(user: &str) -> Option<u32> {
-    id_in(0, user)
+    account_id(0, user)
 }
 
 /// Returns the id of a group that is given by name or by id, or `None` if the name is unknown.
 pub fn group_id(group: &str) -> Option<u32> {
-    id_in(1, group)
+    account_id(1, group)
 }
 
 /// Returns the id of a user or group that is given by its name in the file with this index in
@@ -141,7 +142,7 @@ pub fn group_id(group: &str) -> Option<u32> {
 ///
 /// The C library's lookup would also ask other sources, unless it is linked statically, and would
 /// add 6 kB of code.
-fn id_in(at: usize, name: &str) -> Option<u32> {
+fn account_id(at: usize, name: &str) -> Option<u32> {
     let preloaded = || PRELOADED.get().map(|it| it[at].clone());
     let accounts = fs::read(ACCOUNTS[at]).ok().or_else(preloaded);
     let accounts = accounts.unwrap_or_default();
@@ -166,7 +167,7 @@ static PRELOADED: OnceLock<[Vec<u8>; 2]> = OnceLock::new();
 const ACCOUNTS: [&str; 2] = ["/etc/passwd", "/etc/group"];
 
 /// Checks the owner and the mode of every directory above a path, which must not contain symbolic
-/// links. `may_be_shared` is about the directories above the first one.
+/// links. `may_be_shared` applies to the directories above the first one.
 fn check_directories(
     path: &Path,
     owners: &[u32],
@@ -343,7 +344,9 @@ mod tests {
             "{found:?}"
         );
         let missing = own.join("missing/one");
-        let refused = require_trusted(&[missing]).unwrap_err().to_string();
+        let refused = require_trusted_directories(&[missing])
+            .unwrap_err()
+            .to_string();
         assert!(
             refused.contains("; use a path on which only root ")
                 && refused.ends_with("--trust warn")

@@ -28,7 +28,7 @@ pub(crate) fn resolve_another(
 ) -> Result<Option<PathBuf>, SetupError> {
     let dir = absolute(dir);
     // If the directory cannot be created, the watch reports why.
-    let _ = scan::create(&dir);
+    let _ = scan::create_dir(&dir);
     if let Some(other) = resolved.iter().find(|other| is_same(&dir, other)) {
         log::info!(
             "{}: the plugins directory was named twice; watching it once same_as={}",

@@ -53,16 +53,16 @@ pub(crate) type Unusable = (PathBuf, RunDirProblem);
 /// exclude each other.
 pub(crate) fn open(named: Option<&Path>) -> Result<PathBuf, Unusable> {
     if let Some(dir) = named {
-        return prepare(dir, MODE);
+        return create_or_check(dir, MODE);
     }
     let uid = Uid::effective();
     if uid.is_root() {
-        match prepare(Path::new(ROOT_DIR), MODE) {
+        match create_or_check(Path::new(ROOT_DIR), MODE) {
             Err((_, problem)) if problem.is_denied => {}
             other => return other,
         }
     }
-    prepare(&own_dir(uid), PRIVATE)
+    create_or_check(&own_dir(uid), PRIVATE)
 }
 
 /// Returns the path of the API socket in a run directory.
@@ -117,7 +117,7 @@ fn runtime_dir(uid: Uid) -> Option<PathBuf> {
 
 /// Creates a directory with this mode if it is missing, and checks an existing one as
 /// [`check_owner_and_mode`] does.
-fn prepare(dir: &Path, mode: u32) -> Result<PathBuf, Unusable> {
+fn create_or_check(dir: &Path, mode: u32) -> Result<PathBuf, Unusable> {
     let created = DirBuilder::new().mode(mode).create(dir);
     // The mode must not depend on the umask: other users need to reach the API and the links.
     match created.and_then(|()| fs::set_permissions(dir, Permissions::from_mode(mode))) {
@@ -160,8 +160,8 @@ fn check_owner_and_mode(dir: &Path, mode: u32) -> Result<PathBuf, Unusable> {
 }
 
 /// Creates the directory of the lock files, which other users cannot search. Returns its path.
-pub(crate) fn locks_dir(run_dir: &Path) -> Result<PathBuf, Unusable> {
-    prepare(&run_dir.join(LOCKS), PRIVATE)
+pub(crate) fn create_locks_dir(run_dir: &Path) -> Result<PathBuf, Unusable> {
+    create_or_check(&run_dir.join(LOCKS), PRIVATE)
 }
 
 /// The run directory of root.
@@ -176,7 +176,8 @@ const LOCKS: &str = "locks";
 /// The mode bit of a directory in which users can remove only their own files, such as /tmp.
 const STICKY: u32 = 0o1000;
 
-/// The name of the run directory in a user's runtime directory, and its beginning in /tmp.
+/// The name of the run directory in a user's runtime directory, and the beginning of its name in
+/// /tmp.
 const NAME: &str = "plugind";
 
 /// The mode of a run directory that other users may read and search.
@@ -203,7 +204,7 @@ mod tests {
         let dir = above.path().join("run");
         for _ in 0..2 {
             assert_eq!(open(Some(&dir)).unwrap(), dir);
-            assert_eq!(locks_dir(&dir).unwrap(), dir.join("locks"));
+            assert_eq!(create_locks_dir(&dir).unwrap(), dir.join("locks"));
         }
         let mode = fs::metadata(dir.join("locks")).unwrap().mode();
         assert_eq!(mode & 0o7777, PRIVATE);

@@ -1,6 +1,6 @@
 //! Lists directories and examines paths.
 //!
-//! [`crate::watch`] decides which of the names that are found count.
+//! [`crate::watch`] decides what to do with the names that are found.
 
 use std::fs::{self, DirBuilder, File};
 use std::io;
@@ -20,10 +20,10 @@ use crate::{config, escape};
 
 /// Prepares a directory for being watched and listed. A missing root is created. A directory below
 /// a root is opened, and returned to be watched and listed through the open file
-/// ([`open_dir_path`]). Returns `None` for a root, and if the mounts are not known.
+/// ([`path_of_open_dir`]). Returns `None` for a root, and if the mounts are not known.
 pub(crate) fn prepare(dir: &Path, place: Place, mounts: &Mounts) -> Result<Option<File>, Problem> {
     match place {
-        Place::MissingRoot => create(dir).map(|()| None),
+        Place::MissingRoot => create_dir(dir).map(|()| None),
         Place::Root => Ok(None),
         Place::Below => {
             let (opened, _) = open_directory(dir, OFlag::O_NOFOLLOW, mounts)?;
@@ -79,7 +79,7 @@ pub(crate) fn cause(error: &io::Error) -> Cause {
 }
 
 /// Creates a directory and those above it, unless they exist.
-pub(crate) fn create(dir: &Path) -> Result<(), Problem> {
+pub(crate) fn create_dir(dir: &Path) -> Result<(), Problem> {
     let created = DirBuilder::new().recursive(true).mode(MODE).create(dir);
     created.map_err(|error| match error.kind() {
         io::ErrorKind::AlreadyExists => Problem::NotADirectory,
@@ -110,9 +110,9 @@ pub(crate) fn open_directory(
     let opened = open_path(dir, flags, mounts).map_err(|error| match error {
         OpenError::MayNotAnswer(file_system) => Problem::MayNotAnswer(file_system),
         OpenError::Link => Problem::NotADirectory,
-        OpenError::System(error) => cannot_read(&error),
+        OpenError::System(error) => read_problem(&error),
     })?;
-    let found = Stat::of(&opened).map_err(|error| cannot_read(&error))?;
+    let found = Stat::of(&opened).map_err(|error| read_problem(&error))?;
     match found.file_type {
         SFlag::S_IFDIR => Ok((opened, found)),
         _ => Err(Problem::NotADirectory),
@@ -121,7 +121,7 @@ pub(crate) fn open_directory(
 
 /// Returns a path that leads to an open directory, even if the directory is moved. The path does
 /// not end in a symbolic link.
-pub(crate) fn open_dir_path(held: &File) -> PathBuf {
+pub(crate) fn path_of_open_dir(held: &File) -> PathBuf {
     PathBuf::from(format!("/proc/self/fd/{}/.", held.as_raw_fd()))
 }
 
@@ -134,13 +134,13 @@ pub(crate) fn list(dir: &Path, at: &Path, mounts: &Mounts) -> Result<Listing, Pr
         unreported: mounts.unreporting_file_system(dir),
     };
     let (mut path, mut examined) = (PathBuf::new(), 0);
-    let opened = fs::read_dir(at).map_err(|error| cannot_read(&error))?;
+    let opened = fs::read_dir(at).map_err(|error| read_problem(&error))?;
     for (count, entry) in opened.enumerate() {
         if count >= config::MAX_NAMES || examined >= config::MAX_EXAMINED_NAMES {
             listing.is_cut = true;
             break;
         }
-        let entry = entry.map_err(|error| cannot_read(&error))?;
+        let entry = entry.map_err(|error| read_problem(&error))?;
         let name = entry.file_name();
         path.clear();
         path.push(dir);
@@ -163,7 +163,7 @@ pub(crate) fn list(dir: &Path, at: &Path, mounts: &Mounts) -> Result<Listing, Pr
     Ok(listing)
 }
 
-fn cannot_read(error: &io::Error) -> Problem {
+fn read_problem(error: &io::Error) -> Problem {
     match error.kind() {
         io::ErrorKind::NotFound => Problem::Missing,
         io::ErrorKind::NotADirectory => Problem::NotADirectory,
@@ -260,8 +260,8 @@ mod tests {
     fn a_missing_directory_is_created_with_those_above_it() {
         let dir = tempfile::tempdir().unwrap();
         let nested = dir.path().join("a/b");
-        create(&nested).unwrap();
-        create(&nested).unwrap();
+        create_dir(&nested).unwrap();
+        create_dir(&nested).unwrap();
         let mode = fs::metadata(&nested).unwrap().mode() & 0o777;
         assert_eq!(mode & !MODE, 0, "{mode:o}");
     }
@@ -271,11 +271,11 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("file");
         fs::write(&file, "").unwrap();
-        assert_eq!(create(&file), Err(Problem::NotADirectory));
+        assert_eq!(create_dir(&file), Err(Problem::NotADirectory));
         let too_long = dir.path().join("n".repeat(300));
-        let unknown = create(&too_long);
+        let unknown = create_dir(&too_long);
         assert!(matches!(unknown, Err(Problem::NotRead(_))), "{unknown:?}");
-        let below = create(&file.join("below"));
+        let below = create_dir(&file.join("below"));
         assert!(matches!(below, Err(Problem::NotCreated(_))), "{below:?}");
         assert_eq!(list(&file), Err(Problem::NotADirectory));
         assert_eq!(list(&dir.path().join("none")), Err(Problem::Missing));

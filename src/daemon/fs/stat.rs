@@ -19,7 +19,7 @@ use crate::watch::{EntryKind, Identity};
 pub(crate) struct Stat {
     pub(crate) file_type: SFlag,
     pub(crate) identity: Identity,
-    /// The owner of the file.
+    /// The id of the owner.
     pub(crate) uid: u32,
     /// Whether the time in the identity is the birth time, not the modification time.
     pub(crate) has_birth_time: bool,

@@ -43,7 +43,7 @@ impl StateFile {
     /// Returns the state file at `path`, which need not exist.
     pub(crate) fn new(path: PathBuf) -> Self {
         Self {
-            boot: boot_id(&path),
+            boot: read_boot_id(&path),
             path,
             written: 0,
             due: None,
@@ -54,7 +54,7 @@ impl StateFile {
 
     /// Checks that only root and this user can replace the state file by another file, and that the
     /// state file can be written. Resolves the symbolic links in its path.
-    pub(crate) fn check(&mut self) -> Result<(), SetupError> {
+    pub(crate) fn resolve_and_check(&mut self) -> Result<(), SetupError> {
         let file = escape::path(&self.path).to_string();
         let written = match permissions::resolve_trusted_file(&self.path) {
             Ok(place) => {
@@ -81,7 +81,7 @@ impl StateFile {
     /// room later, but a missing directory will not appear.
     fn check_writable(&self) -> io::Result<()> {
         let new = new_path(&self.path);
-        let opened = create(&new, MODE);
+        let opened = create_file(&new, MODE);
         match opened.map_err(|error| (errno(&error), error)) {
             Ok(_) => fs::remove_file(new)?,
             // Left behind by a daemon that was killed: the first version replaces it.
@@ -122,7 +122,7 @@ impl StateFile {
     }
 
     fn read(&self, boot: &str) -> io::Result<SavedState> {
-        let content = permissions::read_trusted(&self.path, MAX_STATE_FILE, false)?;
+        let content = permissions::read_trusted_file(&self.path, MAX_STATE_FILE, false)?;
         SavedState::decode(&content, boot).map_err(io::Error::other)
     }
 
@@ -152,7 +152,7 @@ impl StateFile {
     /// and returns the reason.
     pub(crate) fn save(&mut self, manager: &Manager, now: Time) -> Result<(), String> {
         self.due = None;
-        self.write(manager).map_err(|error| {
+        self.write_if_changed(manager).map_err(|error| {
             self.record_failure(&error, now);
             format!("cannot write the state file: {error}")
         })
@@ -169,7 +169,7 @@ impl StateFile {
         }
     }
 
-    fn write(&mut self, manager: &Manager) -> io::Result<()> {
+    fn write_if_changed(&mut self, manager: &Manager) -> io::Result<()> {
         let is_changed = manager.revision() != self.written;
         let Some(boot) = self.boot.as_ref().filter(|_| is_changed) else {
             return Ok(());
@@ -177,7 +177,7 @@ impl StateFile {
         let mut state = manager.snapshot(boot);
         replace_file(&self.path, &new_path(&self.path), MODE, &state.encode())?;
         self.written = manager.revision();
-        self.record_success(state.left_out());
+        self.record_success(state.left_out_count());
         Ok(())
     }
 
@@ -204,7 +204,7 @@ impl StateFile {
             let path = escape::path(&self.path);
             log::warn!("{path}: cannot write the state file, retrying: {error}");
         }
-        let pause = STATE_FILE_RETRY.after(self.pause);
+        let pause = STATE_FILE_RETRY.next_pause(self.pause);
         self.pause = Some(pause);
         self.due = Some(now + pause);
     }
@@ -212,7 +212,7 @@ impl StateFile {
 
 /// Returns the id of the current boot. If it cannot be read, logs that the state file at `path` is
 /// not used.
-fn boot_id(path: &Path) -> Option<String> {
+fn read_boot_id(path: &Path) -> Option<String> {
     let problem = match fs::read_to_string(BOOT_ID) {
         Ok(id) if !id.trim().is_empty() => return Some(id.trim().to_owned()),
         Ok(_) => "it is empty".to_owned(),
@@ -234,7 +234,7 @@ pub(super) fn replace_file(path: &Path, new: &Path, mode: u32, content: &[u8]) -
             return Err(error);
         }
     }
-    create(new, mode)?.write_all(content)?;
+    create_file(new, mode)?.write_all(content)?;
     fs::rename(new, path)
 }
 
@@ -245,7 +245,7 @@ fn new_path(path: &Path) -> PathBuf {
     new.into()
 }
 
-fn create(path: &Path, mode: u32) -> io::Result<File> {
+fn create_file(path: &Path, mode: u32) -> io::Result<File> {
     let mut options = File::options();
     options.write(true).create_new(true).mode(mode).open(path)
 }
@@ -270,7 +270,9 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let place = dir.path().join("state");
         fs::create_dir(&place).unwrap();
-        let error = StateFile::new(place.clone()).check().unwrap_err();
+        let error = StateFile::new(place.clone())
+            .resolve_and_check()
+            .unwrap_err();
         let expected = format!("{} is not a regular file", place.display());
         assert!(error.to_string().contains(&expected), "{error}");
     }

@@ -87,7 +87,8 @@ impl Buffer {
         self.retry_at
     }
 
-    /// Returns the number of lines that were lost, and resets it, once there is room to report it.
+    /// Returns the number of lines that were lost, and resets the number. Returns `None` if no line
+    /// was lost, or if a report of that could not be written now.
     pub(super) fn take_lost(&mut self) -> Option<u64> {
         let is_due = self.lost > 0 && self.bytes.is_empty() && !self.is_broken;
         is_due.then(|| std::mem::take(&mut self.lost))

@@ -45,13 +45,13 @@ impl Filter {
                 eprintln!("warning: {error}, ignoring it");
                 false
             }
-            // Harmless: other crates do not log here.
+            // Harmless: only the modules of this crate log.
             Ok(()) | Err(FilterError::UnknownModule(_)) => true,
         });
         let initial = valid.join(",");
         Self {
             level,
-            current: build(level, &initial),
+            current: build_logger(level, &initial),
             initial,
         }
     }
@@ -60,16 +60,16 @@ impl Filter {
     /// directives.
     pub(super) fn set_level(&mut self, level: LevelFilter) {
         self.level = level;
-        self.current = build(level, &self.initial);
+        self.current = build_logger(level, &self.initial);
     }
 
     /// Replaces the directives, or restores the initial ones if `directives` is empty.
-    pub(super) fn set(&mut self, directives: &str) -> Result<(), FilterError> {
+    pub(super) fn set_directives(&mut self, directives: &str) -> Result<(), FilterError> {
         if directives.is_empty() {
-            self.current = build(self.level, &self.initial);
+            self.current = build_logger(self.level, &self.initial);
         } else {
             directives.split(',').try_for_each(check_directive)?;
-            self.current = build(self.level, directives);
+            self.current = build_logger(self.level, directives);
         }
         Ok(())
     }
@@ -85,7 +85,7 @@ impl Filter {
     }
 }
 
-fn build(level: LevelFilter, directives: &str) -> Logger {
+fn build_logger(level: LevelFilter, directives: &str) -> Logger {
     let mut builder = Builder::new();
     builder.filter_level(level).parse_filters(directives);
     builder.build()
@@ -148,10 +148,10 @@ mod tests {
                 [Some(Level::Debug), Some(Level::Error)],
             ),
         ] {
-            assert_eq!(filter.set(directives), Ok(()));
+            assert_eq!(filter.set_directives(directives), Ok(()));
             assert_eq!(levels(&filter), expected, "{directives}");
         }
-        assert_eq!(filter.set(""), Ok(()));
+        assert_eq!(filter.set_directives(""), Ok(()));
         assert_eq!(levels(&filter), initial);
     }
 
@@ -160,7 +160,7 @@ mod tests {
         for directives in ["plugind::watch=warn", "plugind=loud,plugind::watch=warn"] {
             let mut filter = Filter::new(LevelFilter::Info, directives);
             assert_eq!(filter.initial, "plugind::watch=warn");
-            filter.set("error").unwrap();
+            filter.set_directives("error").unwrap();
             filter.set_level(LevelFilter::Trace);
             assert_eq!(levels(&filter), [Some(Level::Trace), Some(Level::Warn)]);
         }
@@ -169,7 +169,7 @@ mod tests {
     #[test]
     fn a_filter_that_would_admit_nothing_by_mistake_is_refused() {
         let mut filter = Filter::new(LevelFilter::Info, "");
-        filter.set("debug").unwrap();
+        filter.set_directives("debug").unwrap();
         for (directives, expected) in [
             ("debgu", "\"debgu\" is neither a level"),
             ("info,mio=trace", "\"mio\" is neither"),
@@ -183,7 +183,7 @@ mod tests {
             (" ", "\" \""),
             ("plugind::\u{1b}", "\\u{1b}"),
         ] {
-            let error = filter.set(directives).unwrap_err().to_string();
+            let error = filter.set_directives(directives).unwrap_err().to_string();
             assert!(error.contains(expected), "{directives:?}: {error}");
             assert_eq!(levels(&filter), [Some(Level::Debug); 2]);
         }

@@ -54,7 +54,7 @@ impl Style {
     }
 
     /// Writes a line into an empty buffer. Only the JSON format includes the fields.
-    pub(super) fn write(
+    pub(super) fn write_line(
         &self,
         level: Level,
         target: &str,
@@ -99,17 +99,17 @@ impl Style {
     }
 
     /// Returns a line without fields.
-    pub(super) fn line(&self, level: Level, target: &str, message: &str) -> Vec<u8> {
+    pub(super) fn format_line(&self, level: Level, target: &str, message: &str) -> Vec<u8> {
         let mut line = Vec::new();
-        self.write(level, target, message, None, &mut line);
+        self.write_line(level, target, message, None, &mut line);
         line
     }
 
     /// Returns the line of an error. In the text format, the line is the text alone.
-    pub(super) fn error(&self, text: &str) -> Vec<u8> {
+    pub(super) fn format_error(&self, text: &str) -> Vec<u8> {
         match self.format {
             LogFormat::Text => format!("{text}\n").into_bytes(),
-            _ => self.line(Level::Error, env!("CARGO_PKG_NAME"), text),
+            _ => self.format_line(Level::Error, env!("CARGO_PKG_NAME"), text),
         }
     }
 }
@@ -120,9 +120,9 @@ struct Object<'a>(&'a mut Vec<u8>);
 impl Object<'_> {
     fn add(&mut self, key: &str, value: &(impl Serialize + ?Sized)) {
         self.0.push(if self.0.is_empty() { b'{' } else { b',' });
-        escape::json(key, self.0);
+        escape::append_json(key, self.0);
         self.0.push(b':');
-        escape::json(value, self.0);
+        escape::append_json(value, self.0);
     }
 }
 
@@ -147,18 +147,18 @@ mod tests {
         }
     }
 
-    fn error(format: LogFormat) -> String {
-        String::from_utf8(style(format).error("panicked at \"a\":\nb\u{1b}")).unwrap()
+    fn error_line(format: LogFormat) -> String {
+        String::from_utf8(style(format).format_error("panicked at \"a\":\nb\u{1b}")).unwrap()
     }
 
     #[test]
     fn an_error_of_two_lines_is_one_object() {
-        assert_eq!(error(LogFormat::Text), "panicked at \"a\":\nb\u{1b}\n");
+        assert_eq!(error_line(LogFormat::Text), "panicked at \"a\":\nb\u{1b}\n");
         assert_eq!(
-            error(LogFormat::Journald),
+            error_line(LogFormat::Journald),
             "<3>panicked at \"a\": b\u{1b}\n"
         );
-        let line = error(LogFormat::Json);
+        let line = error_line(LogFormat::Json);
         assert!(
             line.ends_with("\"}\n") && line.lines().count() == 1,
             "{line}"
@@ -173,8 +173,10 @@ mod tests {
 
     #[test]
     fn levels_are_the_priorities_of_syslog_in_the_journal() {
-        let line =
-            |level| String::from_utf8(style(LogFormat::Journald).line(level, "a", "b")).unwrap();
+        let line = |level| {
+            let line = style(LogFormat::Journald).format_line(level, "a", "b");
+            String::from_utf8(line).unwrap()
+        };
         let lines: Vec<_> = Level::iter().map(line).collect();
         assert_eq!(lines, ["<3>b\n", "<4>b\n", "<6>b\n", "<7>b\n", "<7>b\n"]);
     }
@@ -184,7 +186,7 @@ mod tests {
         let line = |style: Style, level| {
             let fields = [("name", Value::from("7")), ("attempt", Value::from(7_u32))];
             let (message, mut line) = ("a \"b\" \u{e9}", Vec::new());
-            style.write(level, "plugind::daemon", message, Some(&fields), &mut line);
+            style.write_line(level, "plugind::daemon", message, Some(&fields), &mut line);
             String::from_utf8(line).unwrap()
         };
         let text = line(style(LogFormat::Text), Level::Info);

@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use crate::config::{LOG_REPORT_INTERVAL, LOG_SHARE_OF_PLUGIN, LogShare, MAX_LOG_SHARES};
-use crate::octets::compare;
+use crate::octets::cmp_length_then_end;
 use crate::time::Time;
 
 /// The token buckets.
@@ -16,7 +16,7 @@ pub(super) struct Limiter {
     /// The share of all lines together.
     share: LogShare,
     all: Bucket,
-    /// Sorted by subject as [`compare`] sorts.
+    /// Sorted by subject as [`cmp_length_then_end`] sorts.
     by_subject: Vec<(Box<str>, Bucket)>,
     /// The time at which the suppressed lines are reported, if there are any.
     report_at: Option<Time>,
@@ -60,7 +60,7 @@ impl Limiter {
             self.all.suppressed += 1;
             false
         } else if let Some(subject) = subject {
-            let own = self.bucket(subject);
+            let own = self.get_or_insert_bucket(subject);
             let is_admitted = own.admits(LOG_SHARE_OF_PLUGIN, is_detail, now);
             if is_admitted {
                 own.charge(LOG_SHARE_OF_PLUGIN, octets, now);
@@ -103,8 +103,9 @@ impl Limiter {
             .collect()
     }
 
-    /// Returns the bucket of a subject. If it is missing, adds a full one.
-    fn bucket(&mut self, subject: &str) -> &mut Bucket {
+    /// Returns the bucket of a subject. If it is missing, adds a full one, in place of the fullest
+    /// of the others if there are too many.
+    fn get_or_insert_bucket(&mut self, subject: &str) -> &mut Bucket {
         let mut found = self.find(subject);
         if found.is_err() && self.by_subject.len() >= MAX_LOG_SHARES {
             self.remove_fullest();
@@ -121,7 +122,7 @@ impl Limiter {
     /// Returns the index of a subject's bucket, or `Err` with the index at which to insert it.
     fn find(&self, subject: &str) -> Result<usize, usize> {
         self.by_subject
-            .binary_search_by(|(it, _)| compare(it.as_bytes(), subject.as_bytes()))
+            .binary_search_by(|(it, _)| cmp_length_then_end(it.as_bytes(), subject.as_bytes()))
     }
 
     /// Removes the fullest bucket. Its suppressed lines are counted in the bucket of all lines.
@@ -156,18 +157,18 @@ mod tests {
 
     const LINE: usize = 100;
 
-    /// Logs a line about `subject` if it is admitted, as the logger does. Returns whether it was.
-    fn log(limiter: &mut Limiter, subject: &str, is_detail: bool, now: Time) -> bool {
+    /// Returns whether a line about `subject` is admitted, and charges for it.
+    fn admit_line(limiter: &mut Limiter, subject: &str, is_detail: bool, now: Time) -> bool {
         limiter.admit(Some(subject), LINE, is_detail, now)
     }
 
-    /// Logs 10,000 lines in each second, about the subjects that `name` makes of numbers. Returns
-    /// how many bytes are admitted in each second.
+    /// Passes 10,000 lines to the limiter in each second, about the subjects that `name` makes of
+    /// numbers. Returns how many bytes are admitted in each second.
     fn flood(limiter: &mut Limiter, seconds: u64, name: impl Fn(u64) -> String) -> Vec<usize> {
         let mut bytes = vec![0; usize::try_from(seconds).unwrap()];
         for n in 0..seconds * 10_000 {
             let now = Time::ZERO + Duration::from_micros(n * 100);
-            if log(limiter, &name(n), false, now) {
+            if admit_line(limiter, &name(n), false, now) {
                 bytes[usize::try_from(n / 10_000).unwrap()] += LINE;
             }
         }
@@ -206,30 +207,35 @@ mod tests {
     #[test]
     fn a_noisy_plugin_is_not_forgotten_because_others_log_once() {
         let mut limiter = Limiter::new(LOG_SHARE_OF_PEERS);
-        while log(&mut limiter, "DevicePlugin a", false, Time::ZERO) {}
+        while admit_line(&mut limiter, "DevicePlugin a", false, Time::ZERO) {}
         for n in 0..MAX_LOG_SHARES * 2 {
-            log(&mut limiter, &format!("CSIPlugin {n}"), false, Time::ZERO);
+            admit_line(&mut limiter, &format!("CSIPlugin {n}"), false, Time::ZERO);
         }
-        assert!(!log(&mut limiter, "DevicePlugin a", false, Time::ZERO));
+        assert!(!admit_line(
+            &mut limiter,
+            "DevicePlugin a",
+            false,
+            Time::ZERO
+        ));
     }
 
     #[test]
     fn details_leave_half_of_a_share_to_the_other_lines() {
         let mut limiter = Limiter::new(LOG_SHARE_OF_PEERS);
         let mut details = 0;
-        while log(&mut limiter, "/r/a.sock", true, Time::ZERO) {
+        while admit_line(&mut limiter, "/r/a.sock", true, Time::ZERO) {
             details += LINE;
         }
         assert_about(details, LOG_SHARE_OF_PLUGIN.burst / 2);
-        assert!(log(&mut limiter, "/r/a.sock", false, Time::ZERO));
+        assert!(admit_line(&mut limiter, "/r/a.sock", false, Time::ZERO));
     }
 
     #[test]
     fn suppressed_lines_are_counted_and_reported() {
         let mut limiter = Limiter::new(LOG_SHARE_OF_PEERS);
         assert_eq!(limiter.poll_timeout(), None);
-        while log(&mut limiter, "/r/a.sock", false, Time::ZERO) {}
-        assert!(!log(
+        while admit_line(&mut limiter, "/r/a.sock", false, Time::ZERO) {}
+        assert!(!admit_line(
             &mut limiter,
             "/r/a.sock",
             false,
@@ -249,7 +255,7 @@ mod tests {
         for n in 0..100_000_u64 {
             let subject = format!("/r/{}/{}.sock", n % 300, n % 3000);
             let now = Time::ZERO + Duration::from_micros(n);
-            suppressed += u64::from(!log(&mut limiter, &subject, n % 2 == 0, now));
+            suppressed += u64::from(!admit_line(&mut limiter, &subject, n % 2 == 0, now));
         }
         let reported: u64 = limiter
             .take_suppressed()

@@ -94,7 +94,9 @@ impl Logger {
         }));
         log::set_logger(logger).ok()?;
         log::set_max_level(most);
-        panic::set_hook(Box::new(|panic| logger.print(&format!("plugind: {panic}"))));
+        panic::set_hook(Box::new(|panic| {
+            logger.print_error(&format!("plugind: {panic}"));
+        }));
         Some(logger)
     }
 
@@ -106,8 +108,8 @@ impl Logger {
     ///
     /// Fails, without a change, if a directive is neither a level nor about a module of this crate.
     pub fn set_filter(&self, directives: &str) -> Result<(), FilterError> {
-        let mut state = self.state();
-        state.filter.set(directives)?;
+        let mut state = self.lock_state();
+        state.filter.set_directives(directives)?;
         log::set_max_level(state.filter.max_level());
         Ok(())
     }
@@ -115,15 +117,15 @@ impl Logger {
     /// Sets the level of [`Logger::install`], and restores the directives of that call, which have
     /// priority over the level.
     pub fn set_level(&self, level: LevelFilter) {
-        let mut state = self.state();
+        let mut state = self.lock_state();
         state.filter.set_level(level);
         log::set_max_level(state.filter.max_level());
     }
 
     /// Writes an error after the lines in the buffer. In the text format, the line has neither a
     /// time nor a level.
-    pub fn print(&self, line: &str) {
-        let line = self.style.error(line);
+    pub fn print_error(&self, line: &str) {
+        let line = self.style.format_error(line);
         let mut state = match self.state.try_lock() {
             Ok(state) => state,
             Err(TryLockError::Poisoned(state)) => state.into_inner(),
@@ -139,17 +141,17 @@ impl Logger {
     /// Returns how long to wait at most before [`Logger::handle_timeout`], or `None` if nothing is
     /// due before the next record.
     pub fn poll_timeout(&self) -> Option<Duration> {
-        let state = self.state();
+        let state = self.lock_state();
         let retry = state.buffer.poll_timeout();
-        let next = state.report_at().into_iter().chain(retry).min();
-        next.map(|at| self.clock.until(at))
+        let next = state.report_due_at().into_iter().chain(retry).min();
+        next.map(|at| self.clock.time_until(at))
     }
 
     /// Writes what could not be written before, and reports suppressed and lost lines.
     pub fn handle_timeout(&self) {
-        let mut state = self.state();
+        let mut state = self.lock_state();
         let now = self.clock.now();
-        if state.report_at().is_some_and(|at| at <= now) {
+        if state.report_due_at().is_some_and(|at| at <= now) {
             self.report_suppressed(&mut state, now);
         }
         if state.buffer.poll_timeout().is_some_and(|at| at <= now) {
@@ -160,25 +162,25 @@ impl Logger {
 
     /// Reports all suppressed and lost lines, due or not, and tries once more to write the buffer.
     pub fn finish(&self) {
-        let mut state = self.state();
+        let mut state = self.lock_state();
         let now = self.clock.now();
         self.report_suppressed(&mut state, now);
         state.buffer.flush(&self.sink, now);
         self.report_lost(&mut state, now);
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn lock_state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Log for Logger {
     fn enabled(&self, metadata: &Metadata<'_>) -> bool {
-        self.state().filter.admits(metadata)
+        self.lock_state().filter.admits(metadata)
     }
 
     fn log(&self, record: &Record<'_>) {
-        let mut state = self.state();
+        let mut state = self.lock_state();
         if !state.filter.admits(record.metadata()) {
             return;
         }
@@ -187,7 +189,8 @@ impl Log for Logger {
         let (mut line, mut message) = (mem::take(&mut state.line), mem::take(&mut state.message));
         let _ = message.write_fmt(*record.args());
         let fields = Some(record.key_values());
-        self.style.write(level, target, &message, fields, &mut line);
+        self.style
+            .write_line(level, target, &message, fields, &mut line);
         let State {
             peers, own, buffer, ..
         } = &mut *state;
@@ -197,7 +200,7 @@ impl Log for Logger {
             (peers, Origin::Peer)
         };
         let is_detail = level >= Level::Debug;
-        if limiter.admit(subject(&message), line.len(), is_detail, now) {
+        if limiter.admit(parse_subject(&message), line.len(), is_detail, now) {
             buffer.add(&line, origin, &self.sink, now);
             self.report_lost(&mut state, now);
         }
@@ -210,13 +213,13 @@ impl Log for Logger {
 
     fn flush(&self) {
         let now = self.clock.now();
-        self.state().buffer.flush(&self.sink, now);
+        self.lock_state().buffer.flush(&self.sink, now);
     }
 }
 
 impl State {
     /// Returns when to report suppressed lines, or `None` if there are none.
-    fn report_at(&self) -> Option<Time> {
+    fn report_due_at(&self) -> Option<Time> {
         let limiters = [&self.peers, &self.own];
         limiters.into_iter().filter_map(Limiter::poll_timeout).min()
     }
@@ -229,7 +232,7 @@ impl Logger {
         } = state;
         for (limiter, origin) in [(peers, Origin::Peer), (own, Origin::Daemon)] {
             for (subject, count) in limiter.take_suppressed() {
-                let line = self.warning(&format!(
+                let line = self.format_warning(&format!(
                     "{subject}: lines suppressed, because they exceed the rate limit count={count}"
                 ));
                 limiter.charge(line.len(), now);
@@ -240,7 +243,7 @@ impl Logger {
 
     fn report_lost(&self, state: &mut State, now: Time) {
         if let Some(count) = state.buffer.take_lost() {
-            let line = self.warning(&format!(
+            let line = self.format_warning(&format!(
                 "log: lines dropped, because standard error could not be written count={count}"
             ));
             state.buffer.add(&line, Origin::Daemon, &self.sink, now);
@@ -248,8 +251,8 @@ impl Logger {
     }
 
     /// Returns the line of a warning of the logger itself.
-    fn warning(&self, message: &str) -> Vec<u8> {
-        self.style.line(Level::Warn, module_path!(), message)
+    fn format_warning(&self, message: &str) -> Vec<u8> {
+        self.style.format_line(Level::Warn, module_path!(), message)
     }
 }
 
@@ -261,7 +264,7 @@ impl Filtered for Logger {
 
 /// Returns what precedes the first `": "` of a line: in a line about a socket or a plugin, its path
 /// or name. Returns `None` if the line does not contain `": "`.
-fn subject(message: &str) -> Option<&str> {
+fn parse_subject(message: &str) -> Option<&str> {
     let mut colons = message.match_indices(':').map(|(at, _)| at);
     let end = colons.find(|at| message[at + 1..].starts_with(' '))?;
     Some(&message[..end])
@@ -293,9 +296,12 @@ mod tests {
 
     #[test]
     fn the_subject_precedes_the_first_colon_and_space() {
-        assert_eq!(subject("/r/a.sock: attempt 3: done"), Some("/r/a.sock"));
-        assert_eq!(subject("/r/a:b.sock: done"), Some("/r/a:b.sock"));
-        assert_eq!(subject("no subject at /r/a.sock:"), None);
+        assert_eq!(
+            parse_subject("/r/a.sock: attempt 3: done"),
+            Some("/r/a.sock")
+        );
+        assert_eq!(parse_subject("/r/a:b.sock: done"), Some("/r/a:b.sock"));
+        assert_eq!(parse_subject("no subject at /r/a.sock:"), None);
     }
 
     #[test]

@@ -35,7 +35,7 @@ enum Method {
 
 impl<F: AsFd> Sink<F> {
     pub(super) fn new(fd: F) -> Self {
-        let method = method(&fd);
+        let method = choose_method(&fd);
         Self { fd, method }
     }
 
@@ -69,7 +69,7 @@ impl<F: AsFd> Sink<F> {
 
 /// Returns the way to write to a descriptor. A terminal, or a pipe that cannot be opened again (no
 /// `/proc`, another user's pipe), is polled.
-fn method(fd: &impl AsFd) -> Method {
+fn choose_method(fd: &impl AsFd) -> Method {
     let Ok(stat) = fstat(fd) else {
         return Method::Polled;
     };

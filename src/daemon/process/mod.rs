@@ -2,8 +2,10 @@
 //!
 //! - [`programs`], [`child`]: start programs, and report how they end;
 //! - [`peer_processes`], [`peer_groups`]: report the end of a peer process, and check its groups;
-//! - [`signals`], [`descriptors`], [`passed`], [`usage`]: the signals to this process, its limits,
-//!   what its parent has passed, and what it uses.
+//! - [`signals`], [`descriptors`]: read the signals to this process, and raise its limit on
+//!   descriptors;
+//! - [`passed`]: takes the sockets that the service manager has passed to this process;
+//! - [`usage`]: reads what this process uses, and facts about the processes of plugins.
 
 pub(super) mod child;
 pub(super) mod descriptors;

@@ -29,7 +29,7 @@ pub(crate) struct Passed {
 }
 
 /// Takes the sockets that were passed to this process. A second call fails if there were any.
-pub(crate) fn take() -> Result<Passed, SetupError> {
+pub(crate) fn take_sockets() -> Result<Passed, SetupError> {
     let mut passed = Passed::default();
     if number_in_env("LISTEN_PID") != Some(process::id().into()) {
         return Ok(passed);
@@ -39,7 +39,9 @@ pub(crate) fn take() -> Result<Passed, SetupError> {
     let mut names = names.split(':');
     for fd in FIRST..FIRST.saturating_add(count.unwrap_or(0)) {
         let name = names.next().unwrap_or_default();
-        passed.add(fd, name).map_err(|why| unusable(name, why))?;
+        passed
+            .add(fd, name)
+            .map_err(|why| socket_error(name, why))?;
     }
     Ok(passed)
 }
@@ -92,7 +94,7 @@ pub(crate) fn number_in_env(variable: &str) -> Option<u64> {
 }
 
 /// Returns the error for a passed socket of this name that cannot be used.
-pub(crate) fn unusable(name: &str, why: &str) -> SetupError {
+pub(crate) fn socket_error(name: &str, why: &str) -> SetupError {
     let name = escape::text(name);
     SetupError::Unusable(format!(
         "cannot use the socket {name:?} that the service manager has passed: {why}"

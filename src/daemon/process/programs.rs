@@ -93,11 +93,14 @@ impl Programs {
         self.running.iter().any(|it| it.is_ready) || !self.waiting.is_empty()
     }
 
-    /// Starts the next program, if one waits, reads the standard error of programs, and returns the
-    /// programs that have ended or could not be started.
+    /// Starts the next program, if one waits, reads the standard error of programs, and reaps those
+    /// that have ended. Returns these and the program that could not be started.
     ///
     /// Starting a program takes a millisecond, so only one start is attempted in each turn.
-    pub(crate) fn advance(&mut self, registry: &Registry) -> Vec<(EffectId, ProgramOutcome)> {
+    pub(crate) fn start_and_reap(
+        &mut self,
+        registry: &Registry,
+    ) -> Vec<(EffectId, ProgramOutcome)> {
         let mut ended = Vec::new();
         if let Some((id, program)) = self.waiting.pop_front() {
             match Running::spawn(id, &program, self.die_with_thread, registry) {
@@ -155,7 +158,7 @@ impl Running {
         let stdin = create_memory_file(&program.input)?;
         let mut child = child::spawn_program(program, &path, stdin, dies_with_thread)?;
         let token = Source::Program(id.number).token();
-        match watch(&mut child, token, registry) {
+        match watch_program(&mut child, token, registry) {
             Ok((end, errors)) => Ok(Self {
                 id,
                 is_ready: false,
@@ -229,7 +232,11 @@ impl Errors {
 }
 
 /// Makes the loop report the end of a program and what the program writes to standard error.
-fn watch(child: &mut Child, token: Token, registry: &Registry) -> io::Result<(OwnedFd, Errors)> {
+fn watch_program(
+    child: &mut Child,
+    token: Token,
+    registry: &Registry,
+) -> io::Result<(OwnedFd, Errors)> {
     let end = pidfd_open(rustix::process::Pid::from_child(child), PidfdFlags::empty())?;
     registry.register(&mut SourceFd(&end.as_raw_fd()), token, Interest::READABLE)?;
     let errors = child.stderr.take().ok_or(io::ErrorKind::BrokenPipe)?;

@@ -20,7 +20,7 @@ pub(crate) const ASKING: [Signal; 2] = [Signal::SIGHUP, Signal::SIGUSR1];
 impl Signals {
     /// Blocks these signals in this thread and those that it starts later, so that their default
     /// actions are not taken, and opens a descriptor to read the signals from.
-    pub(crate) fn block(signals: &[Signal]) -> io::Result<Self> {
+    pub(crate) fn block_and_open(signals: &[Signal]) -> io::Result<Self> {
         let mut set = SigSet::empty();
         for &signal in signals {
             set.add(signal);

@@ -10,7 +10,7 @@ use nix::sys::resource::{Resource, getrlimit};
 use crate::api::{PeerFacts, ProcessFacts};
 
 /// Returns the resources of this process, or `None` if `/proc` does not show them.
-pub(crate) fn read() -> Option<ProcessFacts> {
+pub(crate) fn read_own() -> Option<ProcessFacts> {
     let stat = fs::read("/proc/self/stat").ok()?;
     let status = fs::read("/proc/self/status").ok()?;
     let (cpu, start) = parse_times(&stat)?;
@@ -123,11 +123,11 @@ mod tests {
 
     #[test]
     fn this_process_is_shown_as_it_is() {
-        let Some(before) = read() else {
+        let Some(before) = read_own() else {
             return crate::skip::skip("/proc is not mounted");
         };
         let file = fs::File::open("/dev/null").expect("it exists");
-        let after = read().expect("it was there a moment ago");
+        let after = read_own().expect("it was there a moment ago");
         assert!(before.resident > 0 && before.virtual_size >= before.resident);
         assert!(after.open_fds > 3 && after.open_fds <= after.max_fds);
         assert!(after.cpu >= before.cpu && after.start == before.start);

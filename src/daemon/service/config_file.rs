@@ -14,7 +14,7 @@ use crate::escape;
 /// Opening a FIFO does not block, and at most one byte beyond the size limit is read. Fails if the
 /// owner or the mode of the file lets other users change it: it may name programs to run.
 pub fn read(path: &Path, is_default: bool) -> Result<Option<Vec<u8>>, String> {
-    let problem = match permissions::read_trusted(path, MAX_CONFIG_FILE + 1, true) {
+    let problem = match permissions::read_trusted_file(path, MAX_CONFIG_FILE + 1, true) {
         Ok(content) if content.len() > MAX_CONFIG_FILE => "it is larger than 64 KiB".to_owned(),
         Ok(content) => return Ok(Some(content)),
         Err(error) if error.kind() == ErrorKind::NotFound => match fs::symlink_metadata(path) {
@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_of_others_or_that_cannot_be_read_is_refused() {
+    fn a_file_that_others_may_write_or_none_may_read_is_refused() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("a.conf");
         fs::write(&path, "observe\n").unwrap();

@@ -333,12 +333,12 @@ fn kubelet_root(process: &Path) -> Option<PathBuf> {
     let uid = fs::metadata(process).ok()?.uid();
     let cmdline = fs::read_to_string(process.join("cmdline")).ok()?;
     let is_trusted = uid == 0 || uid == Uid::effective().as_raw();
-    is_trusted.then(|| named_root(&cmdline).unwrap_or(usual).into())
+    is_trusted.then(|| parse_root_dir(&cmdline).unwrap_or(usual).into())
 }
 
 /// Returns the absolute root directory that a command line names. As in kubelet, the last one
 /// counts.
-fn named_root(cmdline: &str) -> Option<&str> {
+fn parse_root_dir(cmdline: &str) -> Option<&str> {
     let mut arguments = cmdline.split('\0');
     let mut root = None;
     while let Some(argument) = arguments.next() {
@@ -400,7 +400,7 @@ mod tests {
             ("kubelet\0--root-dir\0/a\0--root-dir=/b\0", Some("/b")),
             ("kubelet\0--root-dir=a\0--root-directory=/c\0", None),
         ] {
-            assert_eq!(named_root(cmdline), root, "{cmdline}");
+            assert_eq!(parse_root_dir(cmdline), root, "{cmdline}");
         }
     }
 }

@@ -1,9 +1,15 @@
-//! The binary: the daemon around the plugin manager, and the commands that look at a node.
+//! What the program adds to the plugin manager: the daemon as a process, and the commands that work
+//! without a daemon. Only [`handlers()`] is for embedders as well.
 //!
-//! - [`run`], [`reload`], [`config_file`]: the run of the daemon, and its configuration;
+//! - [`handlers()`]: creates the handlers that a configuration describes;
+//! - [`config_file`]: reads the configuration file;
+//! - [`run`]: sets up the daemon, and runs it until a signal ends it;
+//! - [`reload`]: reads the configuration again, and applies what has changed;
 //! - [`sandbox`]: drops the privileges that the daemon does not need once it has started;
 //! - [`sd_notify`]: notifies the service manager;
-//! - [`probe`], [`doctor`], [`simulate`]: what the commands of these names do.
+//! - [`probe`]: calls plugins as the daemon would, without registering them;
+//! - [`doctor`]: examines a node and probes its plugins, and changes nothing;
+//! - [`simulate`]: runs a simulated plugin on real sockets.
 
 #[cfg(feature = "cli")]
 pub mod config_file;

@@ -170,16 +170,16 @@ impl Probe<'_> {
     /// Reports a socket to the plugin manager, as the watch does.
     fn add_socket(&mut self, path: &Path) {
         let path: Arc<Path> = path.into();
-        match self.plugins.find_socket(&path) {
+        match self.plugins.add_socket(&path) {
             Ok(true) => {}
             Ok(false) => {
                 self.record_step("NotASocket", "the file is not a socket".to_owned(), &path);
-                self.conclude(&path, Outcome::NotARegistrationService);
+                self.record_outcome(&path, Outcome::NotARegistrationService);
             }
             Err(error) => {
                 let message = format!("cannot examine the file: {error}");
                 self.record_step("NotFound", message, &path);
-                self.conclude(&path, Outcome::Unreachable);
+                self.record_outcome(&path, Outcome::Unreachable);
             }
         }
     }
@@ -224,7 +224,7 @@ impl Probe<'_> {
         };
         self.record_step(event.reason(), event.message().to_string(), path);
         let (outcome, notification) = match &event.kind {
-            EventKind::WouldRegister(_) => (self.check_endpoint(event.plugin.as_deref()), None),
+            EventKind::WouldRegister(_) => (self.probe_endpoint(event.plugin.as_deref()), None),
             EventKind::WouldRefuse(refusal) => (Outcome::WouldRefuse, refusal.status_error(path)),
             EventKind::AttemptFailed { failure, .. } => (outcome_of(failure), None),
             EventKind::NotConnected { .. } => (Outcome::Unreachable, None),
@@ -234,20 +234,20 @@ impl Probe<'_> {
             }
             _ => return,
         };
-        let probed = self.probed(path);
+        let probed = self.socket_entry(path);
         probed.plugin.clone_from(&event.plugin);
         probed.notification = notification;
-        self.conclude(path, outcome);
+        self.record_outcome(path, outcome);
     }
 
     /// Connects to the endpoint of a plugin, unless that is the registration socket. Returns the
     /// outcome for the plugin.
-    fn check_endpoint(&mut self, plugin: Option<&Plugin>) -> Outcome {
+    fn probe_endpoint(&mut self, plugin: Option<&Plugin>) -> Outcome {
         let Some(plugin) = plugin.filter(|it| it.endpoint.as_os_str() != it.socket.as_os_str())
         else {
             return Outcome::WouldRegister;
         };
-        let endpoint = self.config.path_map.find(&plugin.endpoint);
+        let endpoint = self.config.path_map.translate(&plugin.endpoint);
         let shown = escape::path(&endpoint);
         if let Err(error) = self.plugins.try_endpoint(&endpoint) {
             let message = format!("cannot connect to its endpoint {shown}: {error}");
@@ -267,11 +267,11 @@ impl Probe<'_> {
             message,
         };
         (self.show)(path, &step);
-        self.probed(path).steps.push(step);
+        self.socket_entry(path).steps.push(step);
     }
 
-    fn conclude(&mut self, path: &Arc<Path>, outcome: Outcome) {
-        let probed = self.probed(path);
+    fn record_outcome(&mut self, path: &Arc<Path>, outcome: Outcome) {
+        let probed = self.socket_entry(path);
         (probed.outcome, probed.is_over) = (outcome, true);
     }
 
@@ -280,7 +280,7 @@ impl Probe<'_> {
     }
 
     /// Returns the findings about a socket; adds empty ones if there are none.
-    fn probed(&mut self, path: &Arc<Path>) -> &mut Probed {
+    fn socket_entry(&mut self, path: &Arc<Path>) -> &mut Probed {
         self.report.sockets.entry(path.clone()).or_default()
     }
 }

@@ -85,11 +85,11 @@ impl Daemon {
             return Ok(Difference::default());
         };
         let (mut new, level) = load()?;
-        self.apply(&mut new, level)
+        self.apply_config(&mut new, level)
             .map_err(|error| vec![error.to_string()])
     }
 
-    fn apply(
+    fn apply_config(
         &mut self,
         new: &mut DaemonConfig,
         level: LevelFilter,
@@ -98,7 +98,7 @@ impl Daemon {
         let reverted = sandbox.map(|it| it.revert_disallowed(new, &self.plugins));
         let is_strict = new.manager.trust.is_strict();
         resolve_programs(&mut new.handlers, is_strict)?;
-        PluginManager::require_trusted(&new.manager)?;
+        PluginManager::require_trusted_directories(&new.manager)?;
         let mut keys = Vec::new();
         let (config, old) = (&new.manager, &mut self.config.manager);
         let plugins = &mut self.plugins;
@@ -178,7 +178,7 @@ mod tests {
 
     /// Runs a daemon for which these signals are pending before its first turn. A reload ends the
     /// daemon. Returns how often the configuration was read.
-    fn reloads_with(signals: &[Signal]) -> usize {
+    fn count_reloads(signals: &[Signal]) -> usize {
         let dir = tempfile::tempdir().unwrap();
         let config = DaemonConfig {
             manager: Config {
@@ -207,11 +207,11 @@ mod tests {
 
     #[test]
     fn signals_during_the_start_reload_once() {
-        assert_eq!(reloads_with(&[Signal::SIGHUP; 3]), 1);
+        assert_eq!(count_reloads(&[Signal::SIGHUP; 3]), 1);
     }
 
     #[test]
     fn a_daemon_that_stops_does_not_reload() {
-        assert_eq!(reloads_with(&[Signal::SIGHUP, Signal::SIGTERM]), 0);
+        assert_eq!(count_reloads(&[Signal::SIGHUP, Signal::SIGTERM]), 0);
     }
 }

@@ -59,8 +59,8 @@ impl Daemon {
     pub fn new(config: &DaemonConfig) -> Result<Self, SetupError> {
         log_start(config);
         let handled = [signals::ENDING, signals::ASKING].concat();
-        let signals = Signals::block(&handled).map_err(SetupError::Signals)?;
-        let passed = passed::take()?;
+        let signals = Signals::block_and_open(&handled).map_err(SetupError::Signals)?;
+        let passed = passed::take_sockets()?;
         let mut config = config.clone();
         resolve_programs(&mut config.handlers, config.manager.trust.is_strict())?;
         let (handlers, inventory) = create_handlers(&config.handlers);
@@ -122,14 +122,14 @@ impl Daemon {
     pub fn run(mut self) -> io::Result<()> {
         minimize_timer_slack();
         while self.stops < STOPS_TO_END_AT_ONCE && !self.plugins.is_stopped() {
-            self.service.advance(&mut self.plugins);
+            self.service.send_due(&mut self.plugins);
             let service = self.service.poll_timeout(&self.plugins);
             let log = self.log.and_then(Logger::poll_timeout);
             self.plugins.turn(service.into_iter().chain(log).min())?;
             if let Some(log) = self.log {
                 log.handle_timeout();
             }
-            let is_asked = self.plugins.is_woken() && self.read_signals()?;
+            let is_asked = self.plugins.is_woken() && self.handle_signals()?;
             if is_asked || self.plugins.is_reload_wanted() {
                 self.reload();
             }
@@ -145,7 +145,7 @@ impl Daemon {
     }
 
     /// Handles the pending signals. Returns whether any of them asked for a reload.
-    fn read_signals(&mut self) -> io::Result<bool> {
+    fn handle_signals(&mut self) -> io::Result<bool> {
         let mut is_reload_wanted = false;
         while let Some((signal, _)) = self.signals.read()? {
             match signal {

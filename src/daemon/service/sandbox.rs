@@ -1,8 +1,8 @@
 //! The sandbox: drops privileges once the daemon has started, so that code which a malformed
 //! message might inject can do little.
 //!
-//! Landlock restricts the daemon to the files below. The daemon may connect to every socket: that
-//! is restricted by the checks of [`crate::config::Trust`]. A rule applies to an existing
+//! Landlock restricts the daemon to the files in the table. The daemon may connect to every socket:
+//! that is restricted by the checks of [`crate::config::Trust`]. A rule applies to an existing
 //! directory, and not to another one that is created later at the same path. So for a directory
 //! that the daemon may have to create again, the rule is for the directory two levels above.
 //!
@@ -64,7 +64,7 @@ pub(super) fn enter(
     let roots: Vec<PathBuf> = roots.collect();
     let had = capabilities(None).map_or(CapabilitySet::empty(), |it| it.permitted);
     drop_capabilities(&manager.trust);
-    let (roots, text) = match restrict(&rules(config, manager, plugins, &roots)) {
+    let (roots, text) = match restrict_thread(&rules(config, manager, plugins, &roots)) {
         Ok(Some(abi)) => (Some(roots), format!("on, Landlock ABI {abi}")),
         Ok(None) => (None, "on, without Landlock: it is not available".to_owned()),
         Err(error) => (None, format!("on, without Landlock: {error}")),
@@ -113,9 +113,9 @@ impl Sandbox {
     }
 }
 
-/// Returns the directory `levels` levels above `dir`, where only directories that exist count. If
-/// that is `/`, returns a lower one above `dir` instead, if there is one. The first result is for
-/// the path as given, the second for the path with symbolic links resolved.
+/// Returns the directory `levels` levels above `dir`, counting only directories that exist. If that
+/// is `/`, returns a lower one above `dir` instead, if there is one. The first result is for the
+/// path as given, the second for the path with symbolic links resolved.
 fn ancestor_dirs(dir: &Path, levels: usize) -> [PathBuf; 2] {
     let real = fs::canonicalize(dir).unwrap_or_else(|_| dir.to_owned());
     [dir, &real].map(|dir| {
@@ -164,7 +164,7 @@ fn rules(
 /// processes outside the sandbox. From now on the thread and its children cannot gain privileges.
 /// Returns the ABI version of Landlock that is in force; `None` if the kernel lacks or disables
 /// Landlock.
-fn restrict(rules: &[(PathBuf, BitFlags<AccessFs>)]) -> Result<Option<i32>, RulesetError> {
+fn restrict_thread(rules: &[(PathBuf, BitFlags<AccessFs>)]) -> Result<Option<i32>, RulesetError> {
     let mut ruleset = Ruleset::default()
         .handle_access(AccessFs::from_all(LANDLOCK_ABI))?
         .handle_access(AccessNet::from_all(LANDLOCK_ABI))?

@@ -46,11 +46,12 @@ pub(crate) struct Service {
 }
 
 impl Service {
-    /// Returns the service manager that the environment names, if it names one.
+    /// Returns a value that notifies the service manager that the environment names, if it names
+    /// one.
     pub(crate) fn from_environment() -> Self {
         let mut service = Self::default();
         if let Some(name) = env::var_os("NOTIFY_SOCKET").filter(|name| !name.is_empty()) {
-            match open(&name) {
+            match open_socket(&name) {
                 Ok(to) => service.to = Some(to),
                 Err(errno) => service.warn(errno),
             }
@@ -63,7 +64,7 @@ impl Service {
         service
     }
 
-    /// Returns how long to wait at most before [`Service::advance`].
+    /// Returns how long to wait at most before [`Service::send_due`], or `None` if nothing is due.
     pub(crate) fn poll_timeout(&self, plugins: &PluginManager) -> Option<Duration> {
         self.to.as_ref()?;
         let start_deadline = plugins.start_deadline().filter(|_| !self.is_ready);
@@ -77,7 +78,7 @@ impl Service {
     }
 
     /// Sends what is due. Calling this early is harmless.
-    pub(crate) fn advance(&mut self, plugins: &mut PluginManager) {
+    pub(crate) fn send_due(&mut self, plugins: &mut PluginManager) {
         if self.to.is_none() {
             return;
         }
@@ -111,7 +112,7 @@ impl Service {
         self.send_unsent(now);
     }
 
-    /// Queues the notification that the start or a reload is complete, which [`Service::advance`]
+    /// Queues the notification that the start or a reload is complete, which [`Service::send_due`]
     /// sends. A reload before the end of the start needs none of its own.
     pub(crate) fn notify_ready(&mut self) {
         if self.is_ready {
@@ -180,7 +181,7 @@ impl Service {
 
 /// Opens a socket to send from, and returns it with the address to send to: a path, or an abstract
 /// name after `@`.
-fn open(name: &OsStr) -> Result<(OwnedFd, UnixAddr), Errno> {
+fn open_socket(name: &OsStr) -> Result<(OwnedFd, UnixAddr), Errno> {
     let address = match name.as_bytes() {
         [b'@', name @ ..] => UnixAddr::new_abstract(name),
         [b'/', ..] => UnixAddr::new(Path::new(name)),
@@ -226,7 +227,7 @@ mod tests {
 
     #[test]
     fn an_address_is_a_path_or_an_abstract_name() {
-        let open = |name: &str| open(name.as_ref()).map(|(_, address)| address);
+        let open = |name: &str| open_socket(name.as_ref()).map(|(_, address)| address);
         assert_eq!(open("/run/a").unwrap().path(), Some("/run/a".as_ref()));
         assert_eq!(open("@a/b").unwrap().as_abstract(), Some(&b"a/b"[..]));
         assert_eq!(open("run/a"), Err(Errno::EINVAL));

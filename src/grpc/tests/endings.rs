@@ -107,7 +107,7 @@ fn a_call_in_every_state_meets_every_end() {
         awaiting_reply.send(&wire::ok(ONE));
         for server in [&mut waiting, &mut awaiting_head, &mut awaiting_reply] {
             end(server, call);
-            let outcomes = server.outcomes();
+            let outcomes = server.poll_outcomes();
             let [(ended, Err(error))] = &outcomes[..] else {
                 panic!("one call has failed: {outcomes:?}");
             };
@@ -122,7 +122,7 @@ fn a_cancelled_call_resets_its_stream() {
     let (mut server, call) = Server::with_call();
     server.client.cancel(call, server.now);
     server.client.cancel(call, server.now);
-    assert_eq!(server.outcomes(), [(call, Err(CallError::Cancelled))]);
+    assert_eq!(server.poll_outcomes(), [(call, Err(CallError::Cancelled))]);
     assert_eq!(server.receive(), ["RST_STREAM 1 CANCEL"]);
 }
 
@@ -141,7 +141,7 @@ fn a_call_continues_after_a_graceful_goaway() {
     assert_eq!(server.send(&answer.concat()), [(call, Ok(b"x".to_vec()))]);
 
     let late = server.start_call(b"");
-    let outcomes = server.outcomes();
+    let outcomes = server.poll_outcomes();
     assert_eq!(outcomes[0].0, late);
     let error = outcomes[0].1.as_ref().expect_err("no call can be made");
     assert_eq!(
@@ -164,7 +164,7 @@ fn calls_end_with_their_connection() {
         error: error.clone(),
         written,
     };
-    let outcomes = server.outcomes();
+    let outcomes = server.poll_outcomes();
     assert_eq!(
         outcomes,
         [(written, Err(lost(true))), (queued, Err(lost(false)))]
@@ -217,7 +217,7 @@ fn closing_cancels_all_calls_and_sends_goaway() {
     let (mut server, call) = Server::with_call();
     server.client.close(server.now);
     assert!(server.client.is_closed());
-    assert_eq!(server.outcomes(), [(call, Err(CallError::Cancelled))]);
+    assert_eq!(server.poll_outcomes(), [(call, Err(CallError::Cancelled))]);
     assert_eq!(
         server.receive(),
         ["RST_STREAM 1 CANCEL", "GOAWAY 0 NO_ERROR"]

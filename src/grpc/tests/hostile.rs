@@ -35,19 +35,19 @@ fn a_stalled_call_ends_at_its_deadline() {
 /// The server sends an octet every 100 ms, and what it sends is incomplete at the deadline.
 #[test]
 fn slow_octets_do_not_extend_any_deadline() {
-    let large = block(&"x".repeat(10_000));
+    let large = incomplete_block(&"x".repeat(10_000));
     let table: [(Vec<u8>, Duration, CallError); 5] = [
         (
             // An incomplete connection preface: a part of a SETTINGS frame.
             wire::settings(&[(0xfe03, 1); 2_000])[..12_000].to_vec(),
             config::DIAL_TIMEOUT,
-            timed_out(NO_SETTINGS),
+            timeout_error(NO_SETTINGS),
         ),
         (
             // A header block.
             [wire::settings(&[]), large].concat(),
             config::HEADER_BLOCK_TIMEOUT,
-            timed_out(Awaited::HeaderBlock),
+            timeout_error(Awaited::HeaderBlock),
         ),
         (
             // One frame.
@@ -102,7 +102,7 @@ fn slow_octets_do_not_extend_any_deadline() {
 const CALL: Duration = Duration::from_secs(30);
 
 /// Returns an incomplete header block: a HEADERS and a CONTINUATION frame, without END_HEADERS.
-fn block(filler: &str) -> Vec<u8> {
+fn incomplete_block(filler: &str) -> Vec<u8> {
     let fields = wire::block(&[(":status", "200"), ("filler", filler)]);
     let (first, rest) = fields.split_at(1);
     let head = wire::frame(wire::HEADERS, 0, ONE, first);
@@ -114,7 +114,7 @@ const NO_SETTINGS: Awaited = Awaited::Settings {
     within: config::DIAL_TIMEOUT,
 };
 
-fn timed_out(awaited: Awaited) -> CallError {
+fn timeout_error(awaited: Awaited) -> CallError {
     CallError::Connection {
         error: ConnectionError::TimedOut(awaited),
         written: true,
@@ -187,7 +187,7 @@ fn a_grpc_message_is_decoded_lossily_escaped_and_cut_at_1_kib() {
 
 /// Returns the server of a client whose deadlines start when the server is ready, which must be
 /// within `until` milliseconds. One call was made, with a deadline of one second.
-fn starting_when_ready(until: u64) -> Server {
+fn unready_server(until: u64) -> Server {
     let now = Time::ZERO;
     let mut client = Client::new(now);
     client.start_deadlines_when_ready(Time::from_millis(until));
@@ -201,7 +201,7 @@ fn starting_when_ready(until: u64) -> Server {
 fn the_deadline_of_a_call_starts_with_the_server_s_settings() {
     let exceeded = Err(CallError::DeadlineExceeded);
     for settings_after in [3_000, 8_000, 9_999] {
-        let mut server = starting_when_ready(10_000);
+        let mut server = unready_server(10_000);
         assert!(server.wait(settings_after).is_empty());
         server.send(&wire::settings(&[]));
         assert!(server.client.peer_settings().is_some());
@@ -218,7 +218,7 @@ fn the_deadline_of_a_call_starts_with_the_server_s_settings() {
 #[test]
 fn a_server_without_settings_fails() {
     for (until, within) in [(4_000, "4.0s"), (10_000, "10.0s"), (60_000, "60.0s")] {
-        let mut server = starting_when_ready(until);
+        let mut server = unready_server(until);
         assert_eq!(
             server.client.poll_timeout(),
             Some(Time::from_millis(until)),

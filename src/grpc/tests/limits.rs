@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::server::{Caller, LIMIT, UNARY, WATCH, called, headers, id};
+use super::server::{Caller, LIMIT, UNARY, WATCH, called_event, headers, id};
 use super::{PATH, Server, message, trailers};
 use crate::config;
 use crate::grpc::{Backpressure, CallError, Code, Status, TransparentRetry};
@@ -57,14 +57,15 @@ fn a_client_has_a_maximum_number_of_calls() {
     for _ in 0..config::MAX_CALLS {
         server.start_call(b"");
     }
-    assert!(server.outcomes().is_empty());
+    assert!(server.poll_outcomes().is_empty());
     let call = server.start_call(b"");
     let error = CallError::TooManyCalls;
     assert_eq!(error.transparent_retry(), TransparentRetry::Unlimited);
-    assert_eq!(server.outcomes(), [(call, Err(error))]);
+    assert_eq!(server.poll_outcomes(), [(call, Err(error))]);
 }
 
-/// C-core and grpc-java refuse larger headers; a server may advertise an even lower limit.
+/// C-core and grpc-java refuse headers above [`config::MAX_SENT_HEADER_BLOCK`]; a server may
+/// advertise an even lower limit.
 #[test]
 fn a_call_with_too_large_headers_is_not_made() {
     let calls = [
@@ -84,7 +85,7 @@ fn a_call_with_too_large_headers_is_not_made() {
         }
         let error = CallError::RequestHeaders;
         assert_eq!(error.code(), Code::ResourceExhausted);
-        assert_eq!(server.outcomes(), [(call, Err(error))]);
+        assert_eq!(server.poll_outcomes(), [(call, Err(error))]);
         assert!(server.receive().is_empty());
     }
 }
@@ -95,12 +96,12 @@ fn a_request_may_have_as_many_octets_as_the_server_accepts() {
     let (fits, beyond) = (vec![7; LIMIT], vec![7; LIMIT + 1]);
     let mut caller = Caller::connected(&[]);
     let events = caller.send(&[&head[..], &wire::data(ONE, &message(&fits), true)].concat());
-    assert_eq!(events, [called(ONE, UNARY, &fits)]);
+    assert_eq!(events, [called_event(ONE, UNARY, &fits)]);
 
     let mut caller = Caller::connected(&[]);
     let events = caller.send(&[&head[..], &wire::data(ONE, &message(&beyond), true)].concat());
     assert!(events.is_empty());
-    let fields = caller.fields();
+    let fields = caller.receive_fields();
     assert_eq!(fields[2], "grpc-status: 8");
     let words = "the message is too large octets=101 limit=100";
     assert_eq!(fields[3], format!("grpc-message: {words}"));
@@ -148,6 +149,6 @@ fn the_message_of_a_status_is_sent_up_to_its_limit() {
     let words = "x".repeat(config::MAX_STATUS_MESSAGE + 1);
     let status = Status::new(Code::Aborted, &*words);
     caller.server.finish(id(ONE), status, caller.now);
-    let sent = &caller.fields()[3]["grpc-message: ".len()..];
+    let sent = &caller.receive_fields()[3]["grpc-message: ".len()..];
     assert_eq!(sent, &words[1..]);
 }

@@ -30,7 +30,7 @@ fn fragments(block: &[u8], size: usize, end_stream: bool) -> Vec<u8> {
 }
 
 /// Returns the block of a header list of this many octets: `fields` and metadata.
-fn list(fields: &[(&str, &str)], octets: usize) -> Vec<u8> {
+fn block_with_list_size(fields: &[(&str, &str)], octets: usize) -> Vec<u8> {
     let counted = fields
         .iter()
         .map(|(name, value)| name.len() + value.len() + 32);
@@ -41,8 +41,8 @@ fn list(fields: &[(&str, &str)], octets: usize) -> Vec<u8> {
 /// Returns the results of two calls: one whose response has headers of this size, and one whose
 /// response has trailers of this size.
 fn results_with_metadata(octets: usize) -> [Result<Vec<u8>, CallError>; 2] {
-    let first = fragments(&list(&HEAD, octets), 16_384, false);
-    let last = fragments(&list(&END, octets), 16_384, true);
+    let first = fragments(&block_with_list_size(&HEAD, octets), 16_384, false);
+    let last = fragments(&block_with_list_size(&END, octets), 16_384, true);
     [
         outcome(&[first, reply(b"info"), trailers(&END)]),
         outcome(&[wire::ok(ONE), reply(b"info"), last]),
@@ -74,7 +74,7 @@ fn a_header_list_of_64_kib_is_accepted() {
 
 #[test]
 fn a_block_in_more_than_8_continuations_is_refused() {
-    let block = list(&HEAD, 2_000);
+    let block = block_with_list_size(&HEAD, 2_000);
     let frames = MAX_CONTINUATIONS as usize + 1;
     let answer = |frames| {
         let first = fragments(&block, block.len().div_ceil(frames), false);

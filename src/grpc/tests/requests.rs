@@ -123,7 +123,7 @@ fn a_call_whose_deadline_has_passed_is_not_made() {
     let mut server = Server::connected(&[]);
     let call = server.client.unary(PATH, b"", 100, server.now, server.now);
     assert_eq!(
-        server.outcomes(),
+        server.poll_outcomes(),
         [(call, Err(CallError::DeadlineExceeded))]
     );
     assert!(server.receive().is_empty());

@@ -28,7 +28,7 @@ fn a_refused_call_is_made_again_in_the_time_left() {
     let octets = server.client.transmit().to_vec();
     assert_eq!(wire::frames_in(&octets), ["HEADERS 3", "DATA 3 12 end"]);
     assert!(octets.ends_with(b"request"));
-    let fields = wire::fields(&octets);
+    let fields = wire::fields_in(&octets);
     assert!(fields.contains(&format!(":path: {PATH}")), "{fields:?}");
     assert!(fields.contains(&"grpc-timeout: 600000u".to_owned()));
     server.receive();

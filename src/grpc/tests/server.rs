@@ -46,7 +46,10 @@ impl Caller {
             wire::headers(ONE, &headers(method), false),
             wire::data(ONE, &message(b"ask"), true),
         ];
-        assert_eq!(caller.send(&call.concat()), [called(ONE, method, b"ask")]);
+        assert_eq!(
+            caller.send(&call.concat()),
+            [called_event(ONE, method, b"ask")]
+        );
         caller
     }
 
@@ -77,10 +80,10 @@ impl Caller {
     }
 
     /// Returns the fields of the header blocks that the server writes.
-    pub(super) fn fields(&mut self) -> Vec<String> {
+    pub(super) fn receive_fields(&mut self) -> Vec<String> {
         let octets = self.server.transmit().to_vec();
         self.server.sent(octets.len(), self.now);
-        wire::fields(&octets)
+        wire::fields_in(&octets)
     }
 }
 
@@ -99,7 +102,7 @@ pub(super) fn headers(method: &str) -> [(&str, &str); 6] {
     ]
 }
 
-pub(super) fn called(call: u32, method: &'static str, message: &[u8]) -> Incoming {
+pub(super) fn called_event(call: u32, method: &'static str, message: &[u8]) -> Incoming {
     Incoming::Called {
         call: id(call),
         method,
@@ -108,7 +111,7 @@ pub(super) fn called(call: u32, method: &'static str, message: &[u8]) -> Incomin
 }
 
 /// Returns the fields with which a server answers a request without reporting it to its owner.
-fn refused(fields: &[(&str, &str)], content: &[u8]) -> Vec<String> {
+fn refusal_fields(fields: &[(&str, &str)], content: &[u8]) -> Vec<String> {
     let mut caller = Caller::connected(&[]);
     let call = [
         wire::headers(ONE, fields, false),
@@ -116,7 +119,7 @@ fn refused(fields: &[(&str, &str)], content: &[u8]) -> Vec<String> {
     ];
     assert!(caller.send(&call.concat()).is_empty());
     assert!(caller.server.calls.is_empty(), "the call is answered");
-    caller.fields()
+    caller.receive_fields()
 }
 
 #[test]
@@ -132,7 +135,7 @@ fn a_unary_call_has_headers_one_message_and_a_status() {
         "content-type: application/grpc",
         "grpc-status: 0",
     ];
-    assert_eq!(caller.fields(), expected);
+    assert_eq!(caller.receive_fields(), expected);
     assert_eq!(caller.server.poll_timeout(), None);
 }
 
@@ -163,7 +166,7 @@ fn an_error_without_messages_is_trailers_only() {
         "grpc-status: 5",
         "grpc-message: 50%25 of%0A%E2%82%AC",
     ];
-    assert_eq!(caller.fields(), expected);
+    assert_eq!(caller.receive_fields(), expected);
 }
 
 #[test]
@@ -175,7 +178,7 @@ fn details_are_sent_up_to_their_limit() {
             ..Status::new(Code::Aborted, "")
         };
         caller.server.finish(id(ONE), status, caller.now);
-        caller.fields().split_off(3)
+        caller.receive_fields().split_off(3)
     };
     let expected = ["grpc-message: ", "grpc-status-details-bin: Zm9vYg"];
     assert_eq!(sent(b"foob"), expected);
@@ -185,7 +188,7 @@ fn details_are_sent_up_to_their_limit() {
 
 #[test]
 fn an_unknown_method_is_unimplemented() {
-    let fields = refused(&headers("/a.B/Other"), &message(b""));
+    let fields = refusal_fields(&headers("/a.B/Other"), &message(b""));
     assert_eq!(fields[2], "grpc-status: 12");
     assert_eq!(fields[3], "grpc-message: unknown method /a.B/Other");
 }
@@ -194,15 +197,15 @@ fn an_unknown_method_is_unimplemented() {
 fn a_request_that_is_not_grpc_gets_an_http_status() {
     let mut get = headers(UNARY);
     get[0].1 = "GET";
-    assert_eq!(refused(&get, b""), [":status: 405"]);
+    assert_eq!(refusal_fields(&get, b""), [":status: 405"]);
     let mut html = headers(UNARY);
     html[5].1 = "text/html";
-    assert_eq!(refused(&html, b""), [":status: 415"]);
+    assert_eq!(refusal_fields(&html, b""), [":status: 415"]);
 }
 
 #[test]
 fn a_request_has_exactly_one_message_that_is_not_compressed() {
-    let code = |content: &[u8]| refused(&headers(UNARY), content)[2].clone();
+    let code = |content: &[u8]| refusal_fields(&headers(UNARY), content)[2].clone();
     assert_eq!(code(b""), "grpc-status: 13");
     assert_eq!(code(&message(b"cut")[..7]), "grpc-status: 13");
     assert_eq!(code(&message(b"").repeat(2)), "grpc-status: 13");
@@ -222,7 +225,7 @@ fn a_request_above_the_limit_is_refused_on_its_prefix() {
         wire::frames_in(caller.server.transmit()),
         ["HEADERS 1 end", "RST_STREAM 1 NO_ERROR"]
     );
-    assert_eq!(caller.fields()[2], "grpc-status: 8");
+    assert_eq!(caller.receive_fields()[2], "grpc-status: 8");
     assert!(caller.send(&wire::data(ONE, b"late", true)).is_empty());
 }
 
@@ -242,11 +245,11 @@ fn the_timeout_of_the_client_is_enforced() {
     assert_eq!(caller.server.poll_timeout(), Some(Time::from_millis(500)));
     assert!(caller.wait(499).is_empty());
     assert_eq!(caller.wait(1), [Incoming::Ended { call: id(ONE) }]);
-    assert_eq!(caller.fields()[2], "grpc-status: 4");
+    assert_eq!(caller.receive_fields()[2], "grpc-status: 4");
     caller.server.reply(id(ONE), b"late", caller.now);
     assert!(caller.receive().is_empty());
 
-    let fields = refused(&with_timeout("123456789S"), &message(b""));
+    let fields = refusal_fields(&with_timeout("123456789S"), &message(b""));
     assert_eq!(fields[2], "grpc-status: 13");
 }
 
@@ -264,7 +267,7 @@ fn a_request_must_be_complete_within_ten_seconds() {
         wire::frames_in(caller.server.transmit()),
         ["HEADERS 1 end", "RST_STREAM 1 NO_ERROR"]
     );
-    assert_eq!(caller.fields()[2], "grpc-status: 4");
+    assert_eq!(caller.receive_fields()[2], "grpc-status: 4");
 }
 
 #[test]
@@ -305,7 +308,10 @@ fn a_request_may_end_with_trailers() {
         wire::data(ONE, &message(b"ask"), false),
         wire::headers(ONE, &[("a", "b")], true),
     ];
-    assert_eq!(caller.send(&call.concat()), [called(ONE, UNARY, b"ask")]);
+    assert_eq!(
+        caller.send(&call.concat()),
+        [called_event(ONE, UNARY, b"ask")]
+    );
 }
 
 #[test]
@@ -345,7 +351,10 @@ fn a_call_ends_if_its_client_rejects_the_headers() {
         wire::headers(ONE, &headers(WATCH), false),
         wire::data(ONE, &message(b"ask"), true),
     ];
-    assert_eq!(caller.send(&call.concat()), [called(ONE, WATCH, b"ask")]);
+    assert_eq!(
+        caller.send(&call.concat()),
+        [called_event(ONE, WATCH, b"ask")]
+    );
     caller.receive();
     assert_eq!(caller.server.send(id(1), b"one", caller.now), Ok(()));
     assert_eq!(caller.receive(), ["RST_STREAM 1 INTERNAL_ERROR"]);

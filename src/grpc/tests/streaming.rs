@@ -11,7 +11,7 @@ use crate::http2::testing::{self as wire, Endpoint as _, ONE};
 const LIMIT: usize = 100_000;
 
 /// Returns a server that has received a streaming call.
-fn with_stream() -> (Server, CallId) {
+fn server_with_stream() -> (Server, CallId) {
     let mut server = Server::connected(&[]);
     let now = server.now;
     let call = server
@@ -22,14 +22,14 @@ fn with_stream() -> (Server, CallId) {
 }
 
 /// Returns a server that has received a streaming call and has sent the headers of its response.
-fn with_response_headers() -> (Server, CallId) {
-    let (mut server, call) = with_stream();
-    assert!(events(&mut server, &wire::ok(ONE)).is_empty());
+fn server_with_response_headers() -> (Server, CallId) {
+    let (mut server, call) = server_with_stream();
+    assert!(send(&mut server, &wire::ok(ONE)).is_empty());
     (server, call)
 }
 
 /// Sends octets to the client; returns its events.
-fn events(server: &mut Server, mut octets: &[u8]) -> Vec<Event> {
+fn send(server: &mut Server, mut octets: &[u8]) -> Vec<Event> {
     let mut events = Vec::new();
     while !octets.is_empty() {
         octets = &octets[server.feed(octets)..];
@@ -45,29 +45,29 @@ fn message_event(call: CallId, content: &[u8]) -> Event {
     Event::Message { call, message }
 }
 
-fn closed(call: CallId, result: Result<(), CallError>) -> Event {
+fn closed_event(call: CallId, result: Result<(), CallError>) -> Event {
     Event::Closed { call, result }
 }
 
-fn end(status: &str) -> Vec<u8> {
+fn status_trailers(status: &str) -> Vec<u8> {
     wire::headers(ONE, &[("grpc-status", status)], true)
 }
 
 #[test]
 fn every_message_is_reported_and_then_the_end() {
-    let (mut server, call) = with_response_headers();
+    let (mut server, call) = server_with_response_headers();
     let answer = [
         wire::data(ONE, &[message(b"one"), message(b"")].concat(), false),
         wire::data(ONE, &message(b"three"), false),
-        end("0"),
+        status_trailers("0"),
     ];
     assert_eq!(
-        events(&mut server, &answer.concat()),
+        send(&mut server, &answer.concat()),
         [
             message_event(call, b"one"),
             message_event(call, b""),
             message_event(call, b"three"),
-            closed(call, Ok(()))
+            closed_event(call, Ok(()))
         ]
     );
 }
@@ -77,17 +77,17 @@ fn messages_are_the_same_wherever_the_answer_is_cut() {
     let answer = [
         wire::ok(ONE),
         wire::data(ONE, &[message(b"one"), message(b"two")].concat(), false),
-        end("0"),
+        status_trailers("0"),
     ]
     .concat();
     for cut in 0..=answer.len() {
-        let (mut server, call) = with_stream();
-        let mut all = events(&mut server, &answer[..cut]);
-        all.extend(events(&mut server, &answer[cut..]));
+        let (mut server, call) = server_with_stream();
+        let mut all = send(&mut server, &answer[..cut]);
+        all.extend(send(&mut server, &answer[cut..]));
         let expected = [
             message_event(call, b"one"),
             message_event(call, b"two"),
-            closed(call, Ok(())),
+            closed_event(call, Ok(())),
         ];
         assert_eq!(all, expected, "cut at {cut}");
     }
@@ -95,19 +95,19 @@ fn messages_are_the_same_wherever_the_answer_is_cut() {
 
 #[test]
 fn a_stream_without_messages_may_end_well() {
-    let (mut server, call) = with_stream();
+    let (mut server, call) = server_with_stream();
     let fields = [
         (":status", "200"),
         ("content-type", "application/grpc"),
         ("grpc-status", "0"),
     ];
     let answer = wire::headers(ONE, &fields, true);
-    assert_eq!(events(&mut server, &answer), [closed(call, Ok(()))]);
+    assert_eq!(send(&mut server, &answer), [closed_event(call, Ok(()))]);
 }
 
 #[test]
 fn a_stream_without_a_deadline_sends_no_timeout() {
-    let (server, _) = with_stream();
+    let (server, _) = server_with_stream();
     assert_eq!(server.client.poll_timeout(), None);
     let mut client = super::Client::new(server.now);
     client.server_streaming(PATH, b"", LIMIT, None, server.now);
@@ -129,47 +129,50 @@ fn a_stream_with_a_deadline_ends_with_it() {
     server.now = deadline;
     server.client.handle_timeout(deadline);
     let event = server.client.poll_event(deadline);
-    assert_eq!(event, Some(closed(call, Err(CallError::DeadlineExceeded))));
+    assert_eq!(
+        event,
+        Some(closed_event(call, Err(CallError::DeadlineExceeded)))
+    );
     assert_eq!(server.receive(), ["RST_STREAM 1 CANCEL"]);
 }
 
 /// The server sends a message every ten seconds and a PING every second, for three days.
 #[test]
 fn a_stream_stays_open_for_days() {
-    let (mut server, call) = with_response_headers();
+    let (mut server, call) = server_with_response_headers();
     for second in 0..3 * 24 * 3600 {
         server.now += Duration::from_secs(1);
         let now = server.now;
         server.client.handle_timeout(now);
-        assert!(events(&mut server, &wire::ping(1)).is_empty());
+        assert!(send(&mut server, &wire::ping(1)).is_empty());
         if second % 10 == 0 {
             let data = wire::data(ONE, &message(b"devices"), false);
-            assert_eq!(
-                events(&mut server, &data),
-                [message_event(call, b"devices")]
-            );
+            assert_eq!(send(&mut server, &data), [message_event(call, b"devices")]);
         }
         server.receive();
     }
-    assert_eq!(events(&mut server, &end("0")), [closed(call, Ok(()))]);
+    assert_eq!(
+        send(&mut server, &status_trailers("0")),
+        [closed_event(call, Ok(()))]
+    );
 }
 
 #[test]
 fn a_stream_can_be_silent_for_days() {
-    let (mut server, call) = with_response_headers();
+    let (mut server, call) = server_with_response_headers();
     server.now += Duration::from_secs(10 * 24 * 3600);
     server.client.handle_timeout(server.now);
     assert_eq!(server.client.poll_event(server.now), None);
     let data = wire::data(ONE, &message(b"still there"), false);
     assert_eq!(
-        events(&mut server, &data),
+        send(&mut server, &data),
         [message_event(call, b"still there")]
     );
 }
 
 #[test]
 fn the_window_is_returned_only_as_messages_are_taken() {
-    let (mut server, _) = with_response_headers();
+    let (mut server, _) = server_with_response_headers();
     // A frame holds four messages, and nine messages are more than half a window.
     let frame = wire::data(ONE, &message(&[7; 4_000]).repeat(4), false);
     let mut rest = &frame.repeat(3)[..];
@@ -189,11 +192,11 @@ fn the_window_is_returned_only_as_messages_are_taken() {
 /// The window is 65,535 octets, so it must be updated before the message is complete.
 #[test]
 fn a_message_larger_than_the_window_is_received() {
-    let (mut server, call) = with_response_headers();
+    let (mut server, call) = server_with_response_headers();
     let content = vec![7; LIMIT];
     let mut all = Vec::new();
     for piece in message(&content).chunks(16_384) {
-        all.extend(events(&mut server, &wire::data(ONE, piece, false)));
+        all.extend(send(&mut server, &wire::data(ONE, piece, false)));
         server.receive();
     }
     assert_eq!(all, [message_event(call, &content)]);
@@ -201,22 +204,22 @@ fn a_message_larger_than_the_window_is_received() {
 
 #[test]
 fn a_message_above_the_limit_ends_the_stream_on_its_prefix() {
-    let (mut server, call) = with_response_headers();
+    let (mut server, call) = server_with_response_headers();
     let prefix = [0, 0xff, 0xff, 0xff, 0xff];
-    let all = events(&mut server, &wire::data(ONE, &prefix, false));
+    let all = send(&mut server, &wire::data(ONE, &prefix, false));
     let too_large = CallError::TooLarge {
         announced: u32::MAX,
         limit: LIMIT,
     };
     assert_eq!(too_large.code(), Code::ResourceExhausted);
-    assert_eq!(all, [closed(call, Err(too_large))]);
+    assert_eq!(all, [closed_event(call, Err(too_large))]);
     assert_eq!(server.receive(), ["RST_STREAM 1 CANCEL"]);
 }
 
 /// Each frame holds 3,000 messages, which are returned one by one.
 #[test]
 fn a_flood_of_empty_messages_costs_no_memory() {
-    let (mut server, _) = with_response_headers();
+    let (mut server, _) = server_with_response_headers();
     let flood = wire::data(ONE, &message(b"").repeat(3_000), false);
     let (mut peak, mut count) = (0, 0);
     for _ in 0..100 {
@@ -236,7 +239,7 @@ fn a_flood_of_empty_messages_costs_no_memory() {
 
 #[test]
 fn a_cancelled_stream_reports_nothing_more() {
-    let (mut server, call) = with_response_headers();
+    let (mut server, call) = server_with_response_headers();
     let two = [message(b"one"), message(b"two")].concat();
     server.feed(&wire::data(ONE, &two, false));
     assert_eq!(
@@ -246,24 +249,24 @@ fn a_cancelled_stream_reports_nothing_more() {
     server.client.cancel(call, server.now);
     assert_eq!(
         server.client.poll_event(server.now),
-        Some(closed(call, Err(CallError::Cancelled)))
+        Some(closed_event(call, Err(CallError::Cancelled)))
     );
     assert_eq!(server.client.poll_event(server.now), None);
     assert_eq!(server.receive(), ["RST_STREAM 1 CANCEL"]);
-    assert!(events(&mut server, &wire::data(ONE, &two, false)).is_empty());
+    assert!(send(&mut server, &wire::data(ONE, &two, false)).is_empty());
 }
 
 #[test]
 fn a_stream_can_be_cancelled_before_its_headers() {
-    let (mut server, call) = with_stream();
+    let (mut server, call) = server_with_stream();
     server.client.cancel(call, server.now);
     let event = server.client.poll_event(server.now);
-    assert_eq!(event, Some(closed(call, Err(CallError::Cancelled))));
-    assert!(events(&mut server, &wire::ok(ONE)).is_empty(), "ignored");
+    assert_eq!(event, Some(closed_event(call, Err(CallError::Cancelled))));
+    assert!(send(&mut server, &wire::ok(ONE)).is_empty(), "ignored");
 }
 
 #[test]
-fn every_way_a_stream_can_end_is_reported() {
+fn the_error_that_ended_a_stream_is_reported() {
     let cut = message(b"cut")[..6].to_vec();
     let broken = |broken| CallError::Protocol(broken);
     let table = [
@@ -277,28 +280,28 @@ fn every_way_a_stream_can_end_is_reported() {
             broken(ProtocolError::CutMessage),
         ),
         (
-            [wire::data(ONE, &cut, false), end("0")].concat(),
+            [wire::data(ONE, &cut, false), status_trailers("0")].concat(),
             broken(ProtocolError::CutMessage),
         ),
         (
             wire::data(ONE, b"\x01\0\0\0\0", false),
             broken(ProtocolError::Compressed),
         ),
-        (end("14"), super::status(Code::Unavailable, "")),
+        (status_trailers("14"), super::status(Code::Unavailable, "")),
         (wire::reset(ONE, 7), CallError::Refused { again: false }),
         (wire::reset(ONE, 0), CallError::Reset(ErrorCode::NO_ERROR)),
         (wire::goaway(0, 0, b""), CallError::Refused { again: false }),
     ];
     for (answer, expected) in table {
-        let (mut server, call) = with_response_headers();
-        let all = events(&mut server, &answer);
-        assert_eq!(all.last(), Some(&closed(call, Err(expected))));
+        let (mut server, call) = server_with_response_headers();
+        let all = send(&mut server, &answer);
+        assert_eq!(all.last(), Some(&closed_event(call, Err(expected))));
     }
 }
 
 #[test]
 fn a_stream_ends_with_its_connection() {
-    let (mut server, call) = with_response_headers();
+    let (mut server, call) = server_with_response_headers();
     server.client.eof(server.now);
     let event = server.client.poll_event(server.now);
     let Some(Event::Closed {
@@ -314,7 +317,7 @@ fn a_stream_ends_with_its_connection() {
 
 #[test]
 fn a_stream_does_not_delay_unary_calls() {
-    let (mut server, call) = with_response_headers();
+    let (mut server, call) = server_with_response_headers();
     let unary = server.start_call(b"");
     server.receive();
     let answer = [
@@ -329,7 +332,7 @@ fn a_stream_does_not_delay_unary_calls() {
         result: Ok(b"reply".to_vec()),
     };
     assert_eq!(
-        events(&mut server, &answer.concat()),
+        send(&mut server, &answer.concat()),
         [
             message_event(call, b"one"),
             reply,

@@ -44,7 +44,7 @@ impl Driver {
             max_volumes: u64::try_from(node.max_volumes_per_node)
                 .ok()
                 .filter(|most| *most > 0),
-            topology: sort_segments(topology.segments),
+            topology: sort_and_dedup_segments(topology.segments),
         })
     }
 
@@ -74,7 +74,7 @@ fn serialize_map<S: Serializer>(entries: &[(String, String)], to: S) -> Result<S
 }
 
 /// Sorts segments by key. Of several with one key, the last is kept.
-fn sort_segments(segments: Vec<Segment>) -> Vec<(String, String)> {
+fn sort_and_dedup_segments(segments: Vec<Segment>) -> Vec<(String, String)> {
     let mut places: Vec<_> = segments.into_iter().map(|it| (it.key, it.value)).collect();
     places.reverse();
     places.sort_by(|(one, _), (other, _)| one.cmp(other));

@@ -64,7 +64,7 @@ impl CsiHandler {
     /// Checks whether the plugin is acceptable. The error is the message with which kubelet's
     /// `function` refuses the plugin. "A CSI driver whose name is registered with an equal or
     /// higher version is refused" ([R24](crate::guide::kubelet)).
-    fn check(&self, plugin: &Plugin, function: &str) -> Result<(), String> {
+    fn check_plugin(&self, plugin: &Plugin, function: &str) -> Result<(), String> {
         let (name, listed) = (&plugin.name, &plugin.versions);
         let why = match highest_supported(listed) {
             _ if listed.is_empty() => {
@@ -121,10 +121,12 @@ impl CsiHandler {
         let Registration { plugin, ticket } = registration;
         let driver = node::parse_reply(&plugin, result);
         // Another driver of that name may have been registered since the validation.
-        let driver = driver.and_then(|driver| match self.check(&plugin, "RegisterPlugin") {
-            Ok(()) => Ok(driver),
-            Err(taken) => Err(Reason::new(taken)),
-        });
+        let driver = driver.and_then(
+            |driver| match self.check_plugin(&plugin, "RegisterPlugin") {
+                Ok(()) => Ok(driver),
+                Err(taken) => Err(Reason::new(taken)),
+            },
+        );
         let result = driver.map(|driver| {
             let message = format!("received node information {driver}");
             context.emit(&plugin, EventType::Normal, "NodeInfoReceived", message);
@@ -138,7 +140,7 @@ impl CsiHandler {
 
 impl PluginHandler for CsiHandler {
     fn validate(&mut self, plugin: &Arc<Plugin>, _: &mut Context<'_>) -> Answer {
-        match self.check(plugin, "ValidatePlugin") {
+        match self.check_plugin(plugin, "ValidatePlugin") {
             Ok(()) => Answer::YES,
             Err(why) => {
                 let (name, endpoint) = (&plugin.name, plugin.endpoint.display());
@@ -150,7 +152,7 @@ impl PluginHandler for CsiHandler {
     }
 
     fn register(&mut self, plugin: &Arc<Plugin>, context: &mut Context<'_>) -> Answer {
-        if let Err(why) = self.check(plugin, "RegisterPlugin") {
+        if let Err(why) = self.check_plugin(plugin, "RegisterPlugin") {
             return Answer::no(why);
         }
         node::call_node_get_info(plugin, context);

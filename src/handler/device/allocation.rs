@@ -39,7 +39,7 @@ impl Allocation {
         let Ok([response]) = <[_; 1]>::try_from(reply.container_responses) else {
             return Err(format!("the reply is for {count} containers instead of 1"));
         };
-        check(&response).map(|()| Self(response))
+        check_response(&response).map(|()| Self(response))
     }
 
     /// Returns the answer as a CDI device with that name, or `None` if the answer has no variable,
@@ -82,7 +82,7 @@ impl Allocation {
 }
 
 /// Checks an answer. The error names the invalid value.
-fn check(response: &ContainerAllocateResponse) -> Result<(), String> {
+fn check_response(response: &ContainerAllocateResponse) -> Result<(), String> {
     let refuse = |what, text: &str, why| {
         let text = escape::text(text).at_most(SHOWN);
         Err(format!("the {what} {text} {why}"))
@@ -112,7 +112,7 @@ fn check(response: &ContainerAllocateResponse) -> Result<(), String> {
         }
     }
     for (key, value) in &response.annotations {
-        if !resource::is_annotation(key) || value.contains(char::is_control) {
+        if !resource::is_annotation_key(key) || value.contains(char::is_control) {
             return refuse("annotation", key, "is not valid");
         }
     }
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_becomes_a_device_with_all_that_it_asks_for() {
+    fn an_answer_becomes_a_cdi_device_unless_it_is_empty() {
         let answer = ContainerAllocateResponse {
             envs: [entry("B", ""), entry("A", "1=2")].into(),
             mounts: vec![

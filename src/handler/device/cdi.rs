@@ -8,8 +8,8 @@
 //!
 //! ```text
 //!   list ------> asks about the next device <-------+
-//!                  |  answered, or refused          | a pause after the last one,
-//!                  +---------> file --------------->+ if any was refused
+//!                  |  after the last one            | a pause, if any device
+//!                  +---------> file --------------->+ has no valid answer
 //! ```
 
 use std::collections::BTreeMap;
@@ -41,8 +41,8 @@ pub(super) struct Published {
     call: Option<(EffectId, Box<str>)>,
     /// The number of devices, from the start of the list, that were examined.
     examined: usize,
-    /// The time at which `Allocate` is called again for refused devices. A timer wakes the handler
-    /// then.
+    /// The time at which `Allocate` is called again for the devices without a valid answer. A timer
+    /// wakes the handler then.
     retry_at: Option<Time>,
     pause: Option<Duration>,
     /// Whether there are answers that the file does not contain.
@@ -61,12 +61,12 @@ impl Published {
         }
     }
 
-    /// Replaces the file after the devices or their health have changed. [`Published::advance`]
-    /// asks the plugin about the new devices.
+    /// Replaces the file after the devices or their health have changed.
+    /// [`Published::ask_about_next_device`] asks the plugin about the new devices.
     pub(super) fn handle_list(&mut self, known: &DevicePlugin, files: &mut CdiFiles) {
         self.answers.retain(|id, _| known.devices.get(id).is_some());
         self.examined = 0;
-        self.write(known, files);
+        self.replace_file(known, files);
     }
 
     /// Handles the end of a call.
@@ -81,13 +81,13 @@ impl Published {
             return;
         };
         let reply = result.map_err(|failure| failure.to_string());
-        let answer = reply.and_then(|reply| self.read_device(&id, &reply));
+        let answer = reply.and_then(|reply| self.render_reply(&id, &reply));
         if let (Err(why), false) = (&answer, self.is_warned) {
             self.is_warned = true;
             let id = escape::text(&id).at_most(SHOWN_ID);
             let message = format!(
                 "containers cannot be given some of its devices, asking again: Allocate of {id}: {}",
-                escape::composed(why.as_bytes())
+                escape::composed_text(why.as_bytes())
             );
             context.emit(plugin, EventType::Warning, "AllocateFailed", message);
         }
@@ -97,7 +97,7 @@ impl Published {
 
     /// Returns the text for the file from a reply, or the reason why the reply is invalid or the
     /// memory budget has no room for the text.
-    fn read_device(&mut self, id: &str, reply: &[u8]) -> Result<String, String> {
+    fn render_reply(&mut self, id: &str, reply: &[u8]) -> Result<String, String> {
         let device = Allocation::from_reply(reply)?.cdi_device(&device_name(id));
         let device = device.map_or_else(String::new, |device| device.to_string());
         let others: usize = self.answers.values().flatten().map(String::len).sum();
@@ -107,8 +107,8 @@ impl Published {
     }
 
     /// Asks the plugin about the next device. After the last one, replaces the file if there are
-    /// new answers, and starts a pause if any device was refused.
-    pub(super) fn advance(
+    /// new answers, and starts a pause if any device has no valid answer.
+    pub(super) fn ask_about_next_device(
         &mut self,
         known: &DevicePlugin,
         files: &mut CdiFiles,
@@ -145,24 +145,25 @@ impl Published {
             return;
         }
         if self.is_stale {
-            self.write(known, files);
+            self.replace_file(known, files);
         }
         if self.answers.values().all(Option::is_some) {
             (self.pause, self.is_warned) = (None, false);
         } else if self.retry_at.is_none() {
-            let pause = ALLOCATE_RETRY.after(self.pause);
+            let pause = ALLOCATE_RETRY.next_pause(self.pause);
             self.pause = Some(pause);
             self.retry_at = Some(context.now() + pause);
             context.set_timer(pause);
         }
     }
 
-    fn write(&mut self, known: &DevicePlugin, files: &mut CdiFiles) {
+    /// Queues the new contents of the file: the answers for the healthy devices.
+    fn replace_file(&mut self, known: &DevicePlugin, files: &mut CdiFiles) {
         self.is_stale = false;
         let usable = known.devices.iter().filter(|device| device.is_healthy);
         let usable = usable.filter_map(|device| self.answers.get(&device.id)?.as_deref());
         let name = &known.plugin.name;
-        files.insert(file_name(name), document(name, usable));
+        files.insert(file_name(name), file_contents(name, usable));
     }
 }
 
@@ -179,19 +180,19 @@ pub(super) fn add_lease_file(
     if !is_kind(resource) {
         return None;
     }
-    let content = document(resource, [&*device].into_iter());
-    files.insert(lease_file(resource, client), content);
+    let content = file_contents(resource, [&*device].into_iter());
+    files.insert(lease_file_name(resource, client), content);
     Some(format!("{resource}={name}"))
 }
 
 /// Returns the name of the file for a client, which differs from those of all resources.
-pub(super) fn lease_file(resource: &str, client: u64) -> String {
+pub(super) fn lease_file_name(resource: &str, client: u64) -> String {
     file_name(&format!("{resource}/lease/{client}"))
 }
 
 /// Returns the contents of a file with these devices of a resource, each as JSON; `None` if there
 /// are none. A device whose text is empty needs no entry.
-fn document<'a>(kind: &str, devices: impl Iterator<Item = &'a str>) -> Option<String> {
+fn file_contents<'a>(kind: &str, devices: impl Iterator<Item = &'a str>) -> Option<String> {
     let devices = devices.filter(|device| !device.is_empty());
     let devices = devices.collect::<Vec<_>>().join(",\n");
     let mut class = kind.split('/').skip(1);
@@ -313,7 +314,7 @@ mod tests {
 
     #[test]
     fn a_lease_has_a_file_and_a_device_that_no_resource_has() {
-        assert_eq!(lease_file("a-b/c", 7), "plugind-a--b-c-lease-7.json");
+        assert_eq!(lease_file_name("a-b/c", 7), "plugind-a--b-c-lease-7.json");
         assert_eq!(file_name("a-b/c-lease-7"), "plugind-a--b-c--lease--7.json");
         for id in ["lease-7", "x.lease-7", "-lease-7"] {
             assert_ne!(device_name(id), "x.lease-7");
@@ -351,7 +352,7 @@ mod tests {
         let usual = r#"{"name":"\"annotations\":"}"#;
         let annotated = r#"{"annotations":{"a":"b"}}"#;
         let version = |kind: &str, devices: &[&str]| {
-            let document = document(kind, devices.iter().copied())?;
+            let document = file_contents(kind, devices.iter().copied())?;
             let document: serde_json::Value = serde_json::from_str(&document).unwrap();
             assert_eq!(document["kind"], kind);
             assert_eq!(document["devices"].as_array().unwrap().len(), devices.len());
@@ -362,6 +363,6 @@ mod tests {
         let both = [annotated, usual];
         assert_eq!(version("a/b", &both).as_deref(), Some("0.6.0"));
         assert_eq!(version("a/b.c", &both[1..]).as_deref(), Some("0.6.0"));
-        assert_eq!(document("a/b", ["", ""].into_iter()), None);
+        assert_eq!(file_contents("a/b", ["", ""].into_iter()), None);
     }
 }

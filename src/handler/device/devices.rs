@@ -31,7 +31,7 @@ impl Devices {
     }
 
     /// Returns the number of devices that can be used.
-    pub fn healthy(&self) -> usize {
+    pub fn count_healthy(&self) -> usize {
         self.iter().filter(|device| device.is_healthy).count()
     }
 

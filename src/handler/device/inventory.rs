@@ -38,7 +38,7 @@ impl DevicePlugin {
 
     /// Replaces all devices by those of a new list. Returns the changes as text, or `None` if there
     /// are none and the list is not the first one of its stream.
-    pub(super) fn replace(&mut self, devices: Devices) -> Option<String> {
+    pub(super) fn replace_devices(&mut self, devices: Devices) -> Option<String> {
         let is_first = !mem::replace(&mut self.is_connected, true);
         let (changes, are_any) = changes::between(&self.devices, &devices);
         self.devices = devices;
@@ -47,14 +47,14 @@ impl DevicePlugin {
 
     /// Marks all devices as unhealthy because the stream has ended. Returns whether the plugin was
     /// connected before.
-    pub(super) fn disconnect(&mut self) -> bool {
+    pub(super) fn mark_disconnected(&mut self) -> bool {
         self.devices.mark_unhealthy();
         mem::replace(&mut self.is_connected, false)
     }
 
     /// Returns the number of devices that can be used.
-    pub fn healthy(&self) -> usize {
-        self.devices.healthy()
+    pub fn count_healthy(&self) -> usize {
+        self.devices.count_healthy()
     }
 }
 
@@ -96,27 +96,27 @@ mod tests {
         ListAndWatchResponse { devices }.encode_to_vec()
     }
 
-    fn replace(plugin: &mut DevicePlugin, list: &[u8]) -> Result<Option<String>, Unlistable> {
-        Devices::from_message(list).map(|devices| plugin.replace(devices))
+    fn apply_message(plugin: &mut DevicePlugin, list: &[u8]) -> Result<Option<String>, Unlistable> {
+        Devices::from_message(list).map(|devices| plugin.replace_devices(devices))
     }
 
-    /// Returns the changes that a list makes, or an empty text if they are not logged.
-    fn changes(plugin: &mut DevicePlugin, devices: &[(&str, &str)]) -> String {
-        let news = replace(plugin, &message(devices)).expect("a good message");
+    /// Applies a list. Returns its changes, or an empty text if they are not logged.
+    fn apply_list(plugin: &mut DevicePlugin, devices: &[(&str, &str)]) -> String {
+        let news = apply_message(plugin, &message(devices)).expect("a good message");
         news.unwrap_or_default()
     }
 
     #[test]
     fn a_message_replaces_all_devices_and_returns_the_changes() {
         let mut plugin = plugin();
-        let change = changes(&mut plugin, &[("a", "Healthy"), ("b", "Healthy")]);
+        let change = apply_list(&mut plugin, &[("a", "Healthy"), ("b", "Healthy")]);
         assert_eq!(change, "devices=2 healthy=2 new=a,b");
-        let change = changes(&mut plugin, &[("a", "Unhealthy"), ("c", "Healthy")]);
+        let change = apply_list(&mut plugin, &[("a", "Unhealthy"), ("c", "Healthy")]);
         let line = "devices=2 healthy=1 now_unhealthy=a new=c gone=b";
         assert_eq!(change, line);
-        let change = changes(&mut plugin, &[("a", "Healthy"), ("c", "Healthy")]);
+        let change = apply_list(&mut plugin, &[("a", "Healthy"), ("c", "Healthy")]);
         assert_eq!(change, "devices=2 healthy=2 now_healthy=a");
-        let change = changes(&mut plugin, &[("a", "Healthy"), ("c", "Healthy")]);
+        let change = apply_list(&mut plugin, &[("a", "Healthy"), ("c", "Healthy")]);
         assert_eq!(change, "");
     }
 
@@ -124,10 +124,10 @@ mod tests {
     fn any_other_word_than_healthy_means_unhealthy() {
         let mut plugin = plugin();
         let listed = [("a", ""), ("b", "healthy"), ("c", "Healthy"), ("d", "ok")];
-        changes(&mut plugin, &listed);
+        apply_list(&mut plugin, &listed);
         assert_eq!(
             (
-                plugin.healthy(),
+                plugin.count_healthy(),
                 plugin.devices.get("c").map(|it| it.is_healthy)
             ),
             (1, Some(true))
@@ -145,7 +145,7 @@ mod tests {
             ("b", "Healthy"),
             ("a", "Unhealthy"),
         ];
-        let change = changes(&mut plugin, &listed);
+        let change = apply_list(&mut plugin, &listed);
         assert_eq!(change, "devices=3 healthy=2 new=,a,b");
         let kept = plugin.devices.iter().map(|it| (&*it.id, it.is_healthy));
         let kept: Vec<_> = kept.collect();
@@ -155,11 +155,11 @@ mod tests {
     #[test]
     fn the_end_of_the_stream_makes_all_unhealthy_once() {
         let mut plugin = plugin();
-        changes(&mut plugin, &[("a", "Healthy")]);
-        assert!(plugin.disconnect());
-        assert_eq!((plugin.devices.len(), plugin.healthy()), (1, 0));
-        assert!(!plugin.disconnect());
-        let change = changes(&mut plugin, &[("a", "Unhealthy")]);
+        apply_list(&mut plugin, &[("a", "Healthy")]);
+        assert!(plugin.mark_disconnected());
+        assert_eq!((plugin.devices.len(), plugin.count_healthy()), (1, 0));
+        assert!(!plugin.mark_disconnected());
+        let change = apply_list(&mut plugin, &[("a", "Unhealthy")]);
         assert_eq!(change, "devices=1 healthy=0", "it is connected again");
     }
 
@@ -176,7 +176,7 @@ mod tests {
         let devices = vec![listed];
         let mut plugin = plugin();
         let list = ListAndWatchResponse { devices }.encode_to_vec();
-        replace(&mut plugin, &list).expect("a good message");
+        apply_message(&mut plugin, &list).expect("a good message");
         let device = plugin.devices.get("a").expect("a device");
         assert_eq!(*device.numa_nodes, [1, 0]);
     }
@@ -184,16 +184,16 @@ mod tests {
     #[test]
     fn an_undecodable_or_too_long_list_changes_nothing() {
         let mut plugin = plugin();
-        changes(&mut plugin, &[("a", "Healthy")]);
+        apply_list(&mut plugin, &[("a", "Healthy")]);
         let before = plugin.clone();
         let too_many = [0x0a, 0].repeat(MAX_DEVICES + 1);
         let listed = MAX_DEVICES + 1;
         assert_eq!(
-            replace(&mut plugin, &too_many),
+            apply_message(&mut plugin, &too_many),
             Err(Unlistable::TooMany { listed })
         );
         assert_eq!(
-            replace(&mut plugin, b"\x0a\x07"),
+            apply_message(&mut plugin, b"\x0a\x07"),
             Err(Unlistable::Undecodable)
         );
         assert_eq!(plugin, before);
@@ -204,7 +204,7 @@ mod tests {
         let mut plugin = plugin();
         let ids: Vec<String> = (0..10).map(|at| format!("gpu\n{at}")).collect();
         let listed: Vec<_> = ids.iter().map(|id| (id.as_str(), "Healthy")).collect();
-        let line = changes(&mut plugin, &listed);
+        let line = apply_list(&mut plugin, &listed);
         assert!(
             line.starts_with("devices=10 healthy=10 new=gpu\\n0,"),
             "{line}"

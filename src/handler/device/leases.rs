@@ -182,7 +182,7 @@ impl Leases {
         let lease = leases.remove(at);
         abandoned.extend(lease.call);
         let parts = lease.parts.into_iter();
-        let ended = parts.map(|part| (cdi::lease_file(&part.plugin.name, id), None));
+        let ended = parts.map(|part| (cdi::lease_file_name(&part.plugin.name, id), None));
         if let Some(files) = files {
             files.extend(ended);
         }
@@ -211,13 +211,13 @@ impl Leases {
     }
 
     /// Returns the devices of a resource that are held, by ID.
-    pub fn held(&self, resource: &str) -> BTreeMap<Box<str>, Holder> {
-        held(&self.lock().leases, resource)
+    pub fn held_devices(&self, resource: &str) -> BTreeMap<Box<str>, Holder> {
+        held_devices(&self.lock().leases, resource)
     }
 
     /// Grants free devices, refuses clients whose wait is over, and reports held devices that
     /// cannot be used any more.
-    pub(super) fn advance(&self, plugins: &Store<DevicePlugin>, context: &mut Context<'_>) {
+    pub(super) fn serve_clients(&self, plugins: &Store<DevicePlugin>, context: &mut Context<'_>) {
         let Table {
             leases,
             outcomes,
@@ -230,7 +230,7 @@ impl Leases {
         }
         let (mut awaited, now) = (Vec::new(), context.now());
         for at in 0..leases.len() {
-            leases[at].report_lost(plugins, context);
+            leases[at].report_lost_devices(plugins, context);
             let lease = &leases[at];
             if !lease.is_waiting() {
                 continue;
@@ -246,7 +246,7 @@ impl Leases {
                 Some(Err(_)) | None => awaited.extend(names.cloned()),
                 Some(Ok(parts)) => {
                     leases[at].parts = parts;
-                    leases[at].start_call(context);
+                    leases[at].start_next_call(context);
                 }
             }
         }
@@ -278,9 +278,9 @@ impl Leases {
         let mut lease = leases.remove(at);
         match lease.apply_reply(result, leases, context) {
             Ok(()) => {
-                lease.start_call(context);
+                lease.start_next_call(context);
                 if lease.call.is_none() {
-                    outcomes.push((lease.id, Ok(lease.document(files.as_mut()))));
+                    outcomes.push((lease.id, Ok(lease.describe_and_add_files(files.as_mut()))));
                 }
                 leases.insert(at, lease);
             }
@@ -311,7 +311,7 @@ impl Lease {
             let known = plugins.get(name).ok_or_else(|| {
                 Refusal::Missing(format!("no such resource: {}", escape::text(name)))
             })?;
-            let held = held(leases, name);
+            let held = held_devices(leases, name);
             let devices = known.devices.iter();
             let free = devices.filter(|it| it.is_healthy && !held.contains_key(&it.id));
             let free: Vec<&Device> = free.collect();
@@ -323,7 +323,7 @@ impl Lease {
                 lacking.map(|id| format!("{} is not free", escape::text(id).at_most(SHOWN_ID)))
             };
             if free.len() < *count || obstacle.is_some() {
-                return Err(busy(&known, (*count, free.len()), obstacle, &held));
+                return Err(busy_refusal(&known, (*count, free.len()), obstacle, &held));
             }
             Ok(Part::new(&known, free, *count, required))
         });
@@ -331,7 +331,7 @@ impl Lease {
     }
 
     /// Makes the next call. If none is left, the devices are held.
-    fn start_call(&mut self, context: &mut Context<'_>) {
+    fn start_next_call(&mut self, context: &mut Context<'_>) {
         let mut parts = self.parts.iter();
         let next = parts.find_map(|part| Some((part, *part.calls.last()?)));
         self.call = next.map(|(part, method)| {
@@ -395,7 +395,7 @@ impl Lease {
         };
         let method = method.rsplit('/').next().unwrap_or(method);
         let why = format!("{}: {method}: {why}", escape::text(&part.plugin.name));
-        let (shown, pid) = (escape::composed(why.as_bytes()), self.holder.pid);
+        let (shown, pid) = (escape::composed_text(why.as_bytes()), self.holder.pid);
         let message = format!("a command was refused devices: {shown} pid={pid}");
         context.emit(&part.plugin, EventType::Warning, "AllocateFailed", message);
         if is_passing {
@@ -406,7 +406,7 @@ impl Lease {
 
     /// Returns the description of the devices for the client. Adds a CDI file for each resource to
     /// `files`, if CDI can express the devices.
-    fn document(&self, mut files: Option<&mut CdiFiles>) -> Value {
+    fn describe_and_add_files(&self, mut files: Option<&mut CdiFiles>) -> Value {
         let (mut resources, mut names) = (Vec::new(), Vec::new());
         for part in &self.parts {
             let (name, allocation) = (&part.plugin.name, &part.allocation);
@@ -421,8 +421,8 @@ impl Lease {
         json!({ "resources": resources, "cdiDevices": names })
     }
 
-    /// Emits an event for each held device that has become unusable since the last call.
-    fn report_lost(&mut self, plugins: &Store<DevicePlugin>, context: &mut Context<'_>) {
+    /// Emits an event for each held device that has become unusable since this was last called.
+    fn report_lost_devices(&mut self, plugins: &Store<DevicePlugin>, context: &mut Context<'_>) {
         for part in &mut self.parts {
             let known = plugins.get(&part.plugin.name);
             for (id, is_lost) in &mut part.devices {
@@ -479,7 +479,10 @@ impl Part {
         let preferred = reply.container_responses.into_iter().next();
         let preferred = preferred.unwrap_or_default().device_i_ds.into_iter();
         let preferred: BTreeSet<String> = preferred.collect();
-        let (choice, held) = (mem::take(&mut self.choice), held(others, &self.plugin.name));
+        let (choice, held) = (
+            mem::take(&mut self.choice),
+            held_devices(others, &self.plugin.name),
+        );
         let is_free = |id: &String| choice.binary_search(id).is_ok() && !held.contains_key(&**id);
         let is_valid = preferred.len() == self.devices.len()
             && preferred.iter().all(is_free)
@@ -492,7 +495,7 @@ impl Part {
 }
 
 /// Returns the devices of a resource that are held, by ID.
-fn held(leases: &[Lease], resource: &str) -> BTreeMap<Box<str>, Holder> {
+fn held_devices(leases: &[Lease], resource: &str) -> BTreeMap<Box<str>, Holder> {
     let mut held = BTreeMap::new();
     for lease in leases {
         let mut parts = lease.parts.iter();
@@ -520,13 +523,13 @@ fn sort_by_preference(free: &mut [&Device], required: &[String], count: usize) {
 }
 
 /// Returns the refusal that names the holders of a resource's devices.
-fn busy(
+fn busy_refusal(
     known: &DevicePlugin,
     (wanted, free): (usize, usize),
     obstacle: Option<String>,
     held: &BTreeMap<Box<str>, Holder>,
 ) -> Refusal {
-    let (name, healthy) = (escape::text(&known.plugin.name), known.healthy());
+    let (name, healthy) = (escape::text(&known.plugin.name), known.count_healthy());
     let mut why = format!("{name}: wanted={wanted} free={free} healthy={healthy}");
     why.extend(obstacle.map(|obstacle| format!(", {obstacle}")));
     for (id, holder) in held.iter().take(SHOWN_HOLDERS) {

@@ -26,8 +26,8 @@
 //!
 //! kubelet does not open the stream again: there, a plugin whose stream has ended has to register
 //! again. Here, that applies only to a plugin that answers UNIMPLEMENTED, and to one that has
-//! announced itself, unless its stream ended because of a limit. The latter is down until it
-//! announces itself again.
+//! announced itself, unless its stream ended because of a limit. A plugin that has announced itself
+//! is then down until it announces itself again.
 
 mod allocation;
 mod cdi;
@@ -95,7 +95,7 @@ struct ListedPlugin {
     is_announced: bool,
     options: DevicePluginOptions,
     /// The stream of lists; `None` if it is not opened again: the plugin does not implement
-    /// `ListAndWatch`, or has announced itself and its stream has ended.
+    /// `ListAndWatch`, or has announced itself and the stream was lost, not ended by a limit.
     stream: Option<Reconnect>,
     /// The timer after which unhealthy devices are forgotten, while it runs.
     grace: Option<EffectId>,
@@ -137,7 +137,8 @@ impl DeviceHandler {
         self.plugins.clone()
     }
 
-    fn forget(&mut self, plugin: &Plugin) {
+    /// Removes what is known of a plugin, and removes its CDI file if no other plugin has its name.
+    fn forget_plugin(&mut self, plugin: &Plugin) {
         self.clients.remove(&plugin.socket);
         if self.plugins.remove(plugin).is_some() && self.plugins.get(&plugin.name).is_none() {
             if let Some(files) = &mut self.leases.lock().files {
@@ -147,13 +148,13 @@ impl DeviceHandler {
     }
 
     /// Updates the CDI file and the leases after a plugin or its devices have changed.
-    fn advance(&mut self, plugin: &Plugin, context: &mut Context<'_>) {
-        self.publish(plugin, context);
+    fn update_cdi_file_and_leases(&mut self, plugin: &Plugin, context: &mut Context<'_>) {
+        self.update_cdi_file(plugin, context);
         self.wake(&mut context.detached());
     }
 
     /// Updates the CDI file of a plugin's devices, if the plugin is the current one of its name.
-    fn publish(&mut self, plugin: &Plugin, context: &mut Context<'_>) {
+    fn update_cdi_file(&mut self, plugin: &Plugin, context: &mut Context<'_>) {
         let Some(Client::Listing(listing)) = self.clients.get_mut(&plugin.socket) else {
             return;
         };
@@ -165,7 +166,9 @@ impl DeviceHandler {
         if std::mem::take(&mut listing.is_changed) {
             listing.published.handle_list(&known, files);
         }
-        listing.published.advance(&known, files, context);
+        listing
+            .published
+            .ask_about_next_device(&known, files, context);
     }
 
     /// Finishes a registration with the result of the call for the plugin's options.
@@ -192,7 +195,7 @@ impl DeviceHandler {
             *client = Client::Listing(Box::new(listing));
         });
         if answer.is_err() {
-            self.forget(plugin);
+            self.forget_plugin(plugin);
         }
         if let Some(ticket) = ticket {
             context.answer(ticket, answer);
@@ -202,7 +205,7 @@ impl DeviceHandler {
 
 impl PluginHandler for DeviceHandler {
     fn validate(&mut self, plugin: &Arc<Plugin>, _: &mut Context<'_>) -> Answer {
-        Answer::Done(resource::check(plugin))
+        Answer::Done(resource::check_plugin(plugin))
     }
 
     fn register(&mut self, plugin: &Arc<Plugin>, context: &mut Context<'_>) -> Answer {
@@ -226,7 +229,7 @@ impl PluginHandler for DeviceHandler {
     }
 
     fn deregister(&mut self, plugin: &Arc<Plugin>, context: &mut Context<'_>) -> Answer {
-        self.forget(plugin);
+        self.forget_plugin(plugin);
         self.wake(&mut context.detached());
         Answer::YES
     }
@@ -236,7 +239,7 @@ impl PluginHandler for DeviceHandler {
         if let Some(Client::Listing(listing)) = self.clients.get_mut(&plugin.socket) {
             listing.is_changed = true;
         }
-        self.advance(plugin, context);
+        self.update_cdi_file_and_leases(plugin, context);
     }
 
     fn handle_event(&mut self, event: Event, context: &mut Context<'_>) {
@@ -252,18 +255,18 @@ impl PluginHandler for DeviceHandler {
             (Event::Called { result, .. }, _) => self.finish_registration(plugin, result, context),
             _ => {}
         }
-        self.advance(plugin, context);
+        self.update_cdi_file_and_leases(plugin, context);
     }
 
     fn wake(&mut self, context: &mut Context<'_>) -> bool {
-        self.leases.advance(&self.plugins, context);
+        self.leases.serve_clients(&self.plugins, context);
         true
     }
 
     /// Forgets a plugin whose registration is abandoned.
     fn abandon(&mut self, _: Ticket, context: &mut Context<'_>) {
         if let Some(plugin) = context.plugin() {
-            self.forget(plugin);
+            self.forget_plugin(plugin);
         }
     }
 }
@@ -375,7 +378,10 @@ impl ListedPlugin {
         if self.store.with(plugin, |_| ()).is_none() {
             self.store.set(DevicePlugin::new(plugin, self.options));
         }
-        if let Some(Some(changes)) = self.store.with(plugin, |known| known.replace(devices)) {
+        if let Some(Some(changes)) = self
+            .store
+            .with(plugin, |known| known.replace_devices(devices))
+        {
             self.is_changed = true;
             let message = format!("received a device list {changes}");
             context.emit(plugin, EventType::Normal, "DevicesChanged", message);
@@ -431,7 +437,7 @@ impl ListedPlugin {
             stream.handle_interruption(context);
         }
         self.is_changed = true;
-        let is_kept = self.store.with(plugin, DevicePlugin::disconnect);
+        let is_kept = self.store.with(plugin, DevicePlugin::mark_disconnected);
         let why = escape::text(why);
         if is_kept == Some(true) {
             let message = format!("all devices are unhealthy: {why}");
@@ -458,8 +464,8 @@ impl ListedPlugin {
     }
 
     /// Handles the expiry of a timer: applies the waiting list, opens the stream again, or forgets
-    /// the devices. The timer of [`Published`] needs nothing here: [`DeviceHandler::advance`]
-    /// follows.
+    /// the devices. The timer of [`Published`] needs nothing here:
+    /// [`DeviceHandler::update_cdi_file_and_leases`] follows.
     fn handle_timer(&mut self, timer: EffectId, context: &mut Context<'_>) {
         if let Some(next) = self.next.take_if(|next| next.timer == timer) {
             self.apply_list(&next.list, context);

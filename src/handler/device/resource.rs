@@ -6,7 +6,7 @@
 use crate::handler::{Plugin, Reason, wording};
 
 /// Checks that a plugin is acceptable. The reason for a refusal is kubelet's message.
-pub(super) fn check(plugin: &Plugin) -> Result<(), Reason> {
+pub(super) fn check_plugin(plugin: &Plugin) -> Result<(), Reason> {
     let (name, listed) = (&plugin.name, &plugin.versions);
     if !listed.iter().any(|version| version == VERSION) {
         let listed = wording::list(listed);
@@ -51,7 +51,7 @@ fn check_name(name: &str) -> Result<(), &'static str> {
 
 /// Returns whether a text is a valid key of an annotation: it is like the second part of a resource
 /// name, and may have a DNS subdomain and a `/` in front.
-pub(super) fn is_annotation(key: &str) -> bool {
+pub(super) fn is_annotation_key(key: &str) -> bool {
     match key.split_once('/') {
         Some((prefix, name)) => prefix.split('.').all(is_dns_label) && is_qualified(name),
         None => is_qualified(key),
@@ -62,7 +62,7 @@ pub(super) fn is_annotation(key: &str) -> bool {
 /// ends with a hyphen.
 fn is_dns_label(label: &str) -> bool {
     let is_plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
-    is_enclosed(label, is_plain) && label.chars().all(|c| is_plain(c) || c == '-')
+    has_plain_ends(label, is_plain) && label.chars().all(|c| is_plain(c) || c == '-')
 }
 
 /// Returns whether the second part of a name is valid: "The part after the `/` has at most 63
@@ -71,12 +71,12 @@ fn is_dns_label(label: &str) -> bool {
 fn is_qualified(name: &str) -> bool {
     let is_plain = |c: char| c.is_ascii_alphanumeric();
     name.len() <= MAX_SUFFIX
-        && is_enclosed(name, is_plain)
+        && has_plain_ends(name, is_plain)
         && name.chars().all(|c| is_plain(c) || "-_.".contains(c))
 }
 
 /// Returns whether a text's first and last characters are plain.
-fn is_enclosed(text: &str, is_plain: impl Fn(char) -> bool) -> bool {
+fn has_plain_ends(text: &str, is_plain: impl Fn(char) -> bool) -> bool {
     text.starts_with(&is_plain) && text.ends_with(&is_plain)
 }
 
@@ -108,7 +108,7 @@ mod tests {
                 versions: listed.iter().map(|&text| text.to_owned()).collect(),
                 socket: Path::new("/r/a.sock").into(),
             };
-            check(&plugin).is_ok()
+            check_plugin(&plugin).is_ok()
         };
         assert!(is_accepted(&["v1beta1"]) && is_accepted(&["v1", "v1beta1"]));
         for listed in [&[][..], &["v1"], &["v1beta1 "], &["V1BETA1"]] {

@@ -107,7 +107,7 @@ fn assert_same(devices: &Devices, plain: &Plain) {
     assert_eq!(devices.len(), plain.len());
     assert_eq!(devices.is_empty(), plain.is_empty());
     let healthy = plain.values().filter(|(is_healthy, _)| *is_healthy);
-    assert_eq!(devices.healthy(), healthy.count());
+    assert_eq!(devices.count_healthy(), healthy.count());
     for id in plain.keys().map(String::as_str).chain(["", "a", "zz"]) {
         let found = devices.get(id).map(|device| device.is_healthy);
         assert_eq!(found, plain.get(id).map(|device| device.0), "{id:?}");

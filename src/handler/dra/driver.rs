@@ -86,7 +86,7 @@ impl Driver {
 
     /// Sets the health of devices that were not reported in time to unknown, and removes those that
     /// are not reported for as long again. Returns whether anything changed.
-    pub(super) fn expire(&mut self, now: Time) -> bool {
+    pub(super) fn expire_health(&mut self, now: Time) -> bool {
         let before = self.devices.len();
         self.devices.retain(|it| now < it.reported + it.timeout * 2);
         let mut is_changed = self.devices.len() < before;
@@ -99,8 +99,8 @@ impl Driver {
         is_changed
     }
 
-    /// Returns the next time at which [`Driver::expire`] may change a device, or `None` without
-    /// devices.
+    /// Returns the next time at which [`Driver::expire_health`] may change a device, or `None`
+    /// without devices.
     pub(super) fn next_expiry(&self, now: Time) -> Option<Time> {
         let expiries = self.devices.iter().map(|it| {
             let unknown = it.reported + it.timeout;
@@ -225,7 +225,7 @@ mod tests {
     }
 
     fn set_health(driver: &mut Driver, message: &[u8], now: Time) -> Result<bool, Unlistable> {
-        driver.set_health(message, &mut Budget::default().reserve(), now)
+        driver.set_health(message, &mut Budget::default().empty_share(), now)
     }
 
     fn at(seconds: u64) -> Time {
@@ -271,7 +271,7 @@ mod tests {
         while let Some(next) =
             driver.next_expiry(seen.last().map_or(Time::ZERO, |it: &(Time, _)| it.0))
         {
-            assert!(driver.expire(next));
+            assert!(driver.expire_health(next));
             let health: Vec<_> = driver.devices.iter().map(|it| it.health).collect();
             seen.push((next, health));
         }

@@ -199,12 +199,12 @@ impl Client {
             let message = format!("received device health devices={total} healthy={healthy}");
             context.emit(plugin, EventType::Normal, "DeviceHealthChanged", message);
         }
-        self.await_expiry(next, context);
+        self.set_expiry_timer(next, context);
     }
 
     /// Sets the timer of the next expiry, unless a running timer fires earlier: most reports only
     /// delay the expiry.
-    fn await_expiry(&mut self, next: Option<Time>, context: &mut Context<'_>) {
+    fn set_expiry_timer(&mut self, next: Option<Time>, context: &mut Context<'_>) {
         let is_early = |(_, at): (EffectId, Time)| next.is_none_or(|next| at <= next);
         if let (Some(next), false) = (next, self.expiry.is_some_and(is_early)) {
             if let Some((late, _)) = self.expiry.take() {
@@ -256,7 +256,7 @@ impl Client {
     fn expire_health(&mut self, context: &mut Context<'_>) {
         let (plugin, now) = (&self.plugin, context.now());
         let expired = self.drivers.0.with(plugin, |driver| {
-            let is_changed = driver.expire(now);
+            let is_changed = driver.expire_health(now);
             (is_changed, driver.devices.len(), driver.next_expiry(now))
         });
         let Some((is_changed, total, next)) = expired else {
@@ -266,7 +266,7 @@ impl Client {
             let message = format!("device health was not reported in time devices={total}");
             context.emit(plugin, EventType::Warning, "DeviceHealthExpired", message);
         }
-        self.await_expiry(next, context);
+        self.set_expiry_timer(next, context);
     }
 
     fn handle_timer(&mut self, timer: EffectId, context: &mut Context<'_>) {

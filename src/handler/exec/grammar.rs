@@ -24,7 +24,7 @@ use std::path::Path;
 use crate::handler::{Plugin, Reason};
 
 /// Checks the values of a plugin that a program would receive. The reason names the invalid value.
-pub(super) fn check(plugin: &Plugin) -> Result<(), Reason> {
+pub(super) fn check_values(plugin: &Plugin) -> Result<(), Reason> {
     check_word("type", &plugin.kind)?;
     check_name(&plugin.name)?;
     check_path("endpoint", &plugin.endpoint)?;
@@ -97,15 +97,15 @@ mod tests {
         }
     }
 
-    fn with_name(name: &str) -> Result<(), Reason> {
-        check(&Plugin {
+    fn check_with_name(name: &str) -> Result<(), Reason> {
+        check_values(&Plugin {
             name: name.into(),
             ..valid_plugin()
         })
     }
 
-    fn with_endpoint(path: &str) -> Result<(), Reason> {
-        check(&Plugin {
+    fn check_with_endpoint(path: &str) -> Result<(), Reason> {
+        check_values(&Plugin {
             endpoint: Path::new(path).into(),
             ..valid_plugin()
         })
@@ -127,7 +127,7 @@ mod tests {
             "0",
             "vendor.example/device_type-1",
         ] {
-            assert_eq!(with_name(name), Ok(()), "{name}");
+            assert_eq!(check_with_name(name), Ok(()), "{name}");
         }
     }
 
@@ -138,7 +138,7 @@ mod tests {
             "/var/lib/kubelet/pods/0a1b-2c/volumes/kubernetes.io~empty-dir/socket-dir/csi.sock",
             "/a/..b/c",
         ] {
-            assert_eq!(with_endpoint(path), Ok(()), "{path}");
+            assert_eq!(check_with_endpoint(path), Ok(()), "{path}");
         }
     }
 
@@ -147,20 +147,23 @@ mod tests {
         for name in [
             "-rf", "--help", ".", "..", "../x", "x/../y", "/etc", "a/", "a//b", "a/b/c", "a/-b", "",
         ] {
-            assert!(with_name(name).is_err(), "{name}");
+            assert!(check_with_name(name).is_err(), "{name}");
         }
         for hostile in HOSTILE {
-            assert!(with_name(&format!("a{hostile}b")).is_err(), "{hostile:?}");
+            assert!(
+                check_with_name(&format!("a{hostile}b")).is_err(),
+                "{hostile:?}"
+            );
         }
     }
 
     #[test]
     fn an_endpoint_that_leads_elsewhere_is_refused() {
         for path in ["csi.sock", "-x", "/a/../b", "/a/./b", "//a", "/a/", "/"] {
-            assert!(with_endpoint(path).is_err(), "{path}");
+            assert!(check_with_endpoint(path).is_err(), "{path}");
         }
         for hostile in HOSTILE {
-            assert!(with_endpoint(&format!("/a{hostile}b")).is_err());
+            assert!(check_with_endpoint(&format!("/a{hostile}b")).is_err());
         }
     }
 
@@ -169,10 +172,10 @@ mod tests {
         for hostile in HOSTILE {
             let socket = Path::new(&format!("/r/a{hostile}.sock")).into();
             let plugin = valid_plugin();
-            assert!(check(&Plugin { socket, ..plugin }).is_err());
+            assert!(check_values(&Plugin { socket, ..plugin }).is_err());
             let kind = format!("a{hostile}b");
             let plugin = valid_plugin();
-            assert!(check(&Plugin { kind, ..plugin }).is_err());
+            assert!(check_values(&Plugin { kind, ..plugin }).is_err());
         }
     }
 
@@ -180,7 +183,7 @@ mod tests {
     fn a_version_that_is_not_a_word_is_refused() {
         let with = |version: &str| {
             let versions = vec!["1.0.0".into(), version.into()];
-            check(&Plugin {
+            check_values(&Plugin {
                 versions,
                 ..valid_plugin()
             })
@@ -196,7 +199,7 @@ mod tests {
 
     #[test]
     fn the_reason_names_what_is_wrong_and_what_is_accepted() {
-        let reason = with_name("-rf\n").unwrap_err();
+        let reason = check_with_name("-rf\n").unwrap_err();
         let words = reason.as_str();
         assert!(words.starts_with("plugin name \"-rf\n\" cannot be passed to a program"));
         assert!(words.ends_with("letters, digits and . _ - + :"), "{words}");

@@ -49,7 +49,7 @@ impl Nodes {
 
     /// Returns the latest valid reply of a driver, in the form in which the program reads it, or
     /// `None` if there is none yet.
-    pub(super) fn find(&self, plugin: &Plugin) -> Option<csi::NodeFacts> {
+    pub(super) fn find_facts(&self, plugin: &Plugin) -> Option<csi::NodeFacts> {
         let facts = |known: &mut Known| known.driver.as_ref().map(csi::Driver::facts);
         self.known.with(plugin, facts)?
     }

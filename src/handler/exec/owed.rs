@@ -45,7 +45,7 @@ impl Owed {
             if self.tries >= MAX_DEL_TRIES {
                 return None;
             }
-            let pause = BACKOFF.after(self.pause);
+            let pause = BACKOFF.next_pause(self.pause);
             self.pause = Some(pause);
             self.due = now + pause;
         }

@@ -83,7 +83,7 @@ impl Bench {
         });
     }
 
-    fn promoted(&mut self, plugin: &Arc<Plugin>) {
+    fn promote(&mut self, plugin: &Arc<Plugin>) {
         self.call(None, |handler, context| handler.promoted(plugin, context));
     }
 
@@ -142,10 +142,10 @@ fn is_detached(effect: &Effect) -> bool {
 }
 
 fn plugin(endpoint: &str) -> Arc<Plugin> {
-    described("disk", endpoint)
+    plugin_named("disk", endpoint)
 }
 
-fn described(name: &str, endpoint: &str) -> Arc<Plugin> {
+fn plugin_named(name: &str, endpoint: &str) -> Arc<Plugin> {
     let info = PluginInfo {
         r#type: "CSIPlugin".into(),
         name: name.into(),
@@ -156,7 +156,7 @@ fn described(name: &str, endpoint: &str) -> Arc<Plugin> {
     Arc::new(plugin.expect("it has a name"))
 }
 
-fn answer(ticket: Ticket, result: Result<(), &str>) -> Effect {
+fn answer_effect(ticket: Ticket, result: Result<(), &str>) -> Effect {
     let result = result.map_err(Reason::new);
     Effect::Answer { ticket, result }
 }
@@ -213,7 +213,7 @@ fn status_0_registers_and_any_other_end_refuses() {
         let ticket = bench.add(&plugin(""));
         let (id, _) = bench.take_spawned();
         bench.end_program(id, end, errors);
-        assert_eq!(bench.take_effects(), [answer(ticket, expected)]);
+        assert_eq!(bench.take_effects(), [answer_effect(ticket, expected)]);
     }
 }
 
@@ -226,7 +226,7 @@ fn an_add_that_was_killed_is_undone() {
         let why = format!("/lib/hook: {end}");
         bench.end_program(id, end, b"");
         let mut effects = bench.take_effects();
-        assert_eq!(effects.pop(), Some(answer(ticket, Err(&why))));
+        assert_eq!(effects.pop(), Some(answer_effect(ticket, Err(&why))));
         bench.effects = effects;
         let (id, verb) = bench.take_spawned_verb();
         assert_eq!(verb, "del");
@@ -242,22 +242,22 @@ fn one_program_at_a_time_runs_for_a_name() {
     let del = bench.del(&new);
     let (deleting, verb) = bench.take_spawned_verb();
     assert_eq!(verb, "del");
-    bench.promoted(&old);
+    bench.promote(&old);
     let gone = bench.del(&old);
     assert_eq!(bench.take_effects(), []);
 
-    bench.add(&described("nic", "/p/nic"));
+    bench.add(&plugin_named("nic", "/p/nic"));
     assert_eq!(bench.take_spawned_verb().1, "add");
 
     bench.end_program(deleting, ProgramEnd::Exited(0), b"");
-    assert_eq!(bench.effects.pop(), Some(answer(del, Ok(()))));
+    assert_eq!(bench.effects.pop(), Some(answer_effect(del, Ok(()))));
     let (promoting, program) = bench.take_spawned();
     assert_eq!(program.arguments, ["re-add", "CSIPlugin", "disk", "/p/old"]);
     bench.end_program(promoting, ProgramEnd::Exited(1), b"");
     let (deleting, verb) = bench.take_spawned_verb();
     assert_eq!(verb, "del");
     bench.end_program(deleting, ProgramEnd::Exited(0), b"");
-    assert_eq!(bench.take_effects(), [answer(gone, Ok(()))]);
+    assert_eq!(bench.take_effects(), [answer_effect(gone, Ok(()))]);
 }
 
 #[test]
@@ -278,7 +278,7 @@ fn an_abandoned_question_cancels_its_program() {
     bench.end_program(running, ProgramEnd::TimedOut, b"");
     assert_eq!(bench.take_effects(), [], "the late end is ignored");
     bench.end_program(*next, ProgramEnd::Exited(0), b"");
-    assert_eq!(bench.take_effects(), [answer(waits, Ok(()))]);
+    assert_eq!(bench.take_effects(), [answer_effect(waits, Ok(()))]);
 }
 
 #[test]
@@ -289,7 +289,7 @@ fn a_question_abandoned_in_the_queue_runs_no_program() {
     let given_up = bench.add(&plugin(""));
     bench.call(None, |handler, context| handler.abandon(given_up, context));
     bench.end_program(running, ProgramEnd::Exited(0), b"");
-    assert_eq!(bench.take_effects(), [answer(first, Ok(()))]);
+    assert_eq!(bench.take_effects(), [answer_effect(first, Ok(()))]);
 }
 
 #[test]
@@ -306,7 +306,7 @@ fn a_plugin_registered_before_a_restart_is_added_again() {
 fn a_plugin_outside_the_grammar_is_refused() {
     let mut bench = Bench::new();
     let mut validate = |name: &str| {
-        let plugin = described(name, "/p/disk");
+        let plugin = plugin_named(name, "/p/disk");
         bench.call(None, |handler, context| handler.validate(&plugin, context))
     };
     let Answer::Done(Err(reason)) = validate("--force") else {
@@ -363,7 +363,7 @@ fn a_del_that_cannot_be_started_is_tried_again() {
     let (mut id, _) = bench.take_spawned();
     bench.fail_to_start(id);
     let why = "/lib/hook: could not be started: no memory";
-    assert_eq!(bench.effects.remove(0), answer(del, Err(why)));
+    assert_eq!(bench.effects.remove(0), answer_effect(del, Err(why)));
     for pause in [500, 1000, 2000] {
         let timer = bench.take_timer();
         assert_eq!(timer.1, Duration::from_millis(pause));
@@ -389,8 +389,8 @@ fn a_del_that_can_never_be_started_is_given_up() {
     bench.effects.remove(0);
     let timer = bench.take_timer();
     // A new job tries the `del` before its time, which does not count against the limit.
-    bench.promoted(&plugin(""));
-    let (id, verb) = last_spawned(&mut bench);
+    bench.promote(&plugin(""));
+    let (id, verb) = take_last_spawned(&mut bench);
     assert_eq!(verb, "del");
     bench.fail_to_start(id);
     assert_eq!(bench.effects.len(), 1, "the timer is set again: {timer:?}");
@@ -407,7 +407,7 @@ fn a_del_that_can_never_be_started_is_given_up() {
 }
 
 /// Returns the last of the new effects, a program to be started, and discards the others.
-fn last_spawned(bench: &mut Bench) -> (EffectId, String) {
+fn take_last_spawned(bench: &mut Bench) -> (EffectId, String) {
     let last = bench.effects.pop();
     bench.effects = last.into_iter().collect();
     bench.take_spawned_verb()
@@ -427,23 +427,23 @@ fn an_add_never_runs_before_a_del_that_is_owed() {
         panic!("{:?}", bench.effects);
     };
     assert_eq!(id, timer);
-    let (id, verb) = last_spawned(&mut bench);
+    let (id, verb) = take_last_spawned(&mut bench);
     assert_eq!(verb, "del");
     bench.fail_to_start(id);
     let refusal = "an earlier plugin of the same name is not deregistered yet: \
                    /lib/hook: could not be started: no memory";
     let refused = bench.effects.pop();
-    assert_eq!(refused, Some(answer(add, Err(refusal))));
+    assert_eq!(refused, Some(answer_effect(add, Err(refusal))));
     assert_eq!(bench.take_timer().1, pause, "the pause goes on");
 
     let add = bench.add(&plugin(""));
-    let (id, verb) = last_spawned(&mut bench);
+    let (id, verb) = take_last_spawned(&mut bench);
     assert_eq!(verb, "del");
     bench.end_program(id, ProgramEnd::Exited(0), b"");
     let (id, verb) = bench.take_spawned_verb();
     assert_eq!(verb, "add");
     bench.end_program(id, ProgramEnd::Exited(0), b"");
-    assert_eq!(bench.take_effects(), [answer(add, Ok(()))]);
+    assert_eq!(bench.take_effects(), [answer_effect(add, Ok(()))]);
 }
 
 #[test]
@@ -465,7 +465,7 @@ fn a_del_owed_before_a_restart_is_owed_again_until_it_has_run() {
 fn the_number_of_owed_dels_is_limited() {
     let mut bench = Bench::new();
     for n in 0..=MAX_OWED {
-        bench.del(&described(&format!("disk-{n}"), ""));
+        bench.del(&plugin_named(&format!("disk-{n}"), ""));
         let (id, _) = bench.take_spawned();
         bench.fail_to_start(id);
         bench.take_effects();
@@ -474,7 +474,7 @@ fn the_number_of_owed_dels_is_limited() {
 }
 
 /// Returns a plugin with a version outside the grammar, as an older version may have saved it.
-fn outside_the_grammar() -> Arc<Plugin> {
+fn plugin_outside_the_grammar() -> Arc<Plugin> {
     let mut plugin = Plugin::clone(&plugin(""));
     plugin.versions.push("1\u{0}1".into());
     Arc::new(plugin)
@@ -483,7 +483,7 @@ fn outside_the_grammar() -> Arc<Plugin> {
 #[test]
 fn no_program_is_run_to_deregister_a_plugin_outside_the_grammar() {
     let mut bench = Bench::new();
-    let plugin = outside_the_grammar();
+    let plugin = plugin_outside_the_grammar();
     let ticket = Ticket(EffectOwner(1).first_effect());
     let answer = bench.call(Some(ticket), |handler, context| {
         handler.deregister(&plugin, context)
@@ -493,7 +493,7 @@ fn no_program_is_run_to_deregister_a_plugin_outside_the_grammar() {
     };
     let reason = reason.as_str();
     assert!(reason.starts_with("plugin version \"1\u{0}1\" cannot be passed to a program"));
-    bench.promoted(&plugin);
+    bench.promote(&plugin);
     assert_eq!((bench.take_effects(), bench.owed.len()), (vec![], 0));
     assert_eq!(bench.reported, ["ProgramNotRun"]);
 }
@@ -501,7 +501,7 @@ fn no_program_is_run_to_deregister_a_plugin_outside_the_grammar() {
 #[test]
 fn a_del_owed_to_a_plugin_outside_the_grammar_is_not_run() {
     let mut bench = Bench::new();
-    let plugin = outside_the_grammar();
+    let plugin = plugin_outside_the_grammar();
     let mut ids = EffectIds::default();
     let mut effects = Vec::new();
     let mut context = Context::new(bench.now, None, &mut ids, &mut effects);

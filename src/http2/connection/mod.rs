@@ -149,7 +149,7 @@ impl Connection {
     /// Returns the next event, or `None` until more is received or written, or a deadline passes;
     /// after [`Event::Closed`], always `None`.
     pub fn poll_event(&mut self, now: Time) -> Option<Event> {
-        self.advance_to(now);
+        self.advance_time_to(now);
         loop {
             if let Phase::Ended {
                 error,
@@ -173,11 +173,11 @@ impl Connection {
                     match received {
                         Ok(None) => {}
                         Ok(event) => return event,
-                        Err(violation) => self.end(violation.into()),
+                        Err(violation) => self.end_with(violation.into()),
                     }
                 }
                 Ok(None) => return None,
-                Err(error) => self.end(error),
+                Err(error) => self.end_with(error),
             }
         }
     }
@@ -205,7 +205,7 @@ impl Connection {
     }
 
     /// Returns why the connection has ended or is closing, or `None` if neither.
-    pub fn closing(&self) -> Option<ConnectionError> {
+    pub fn close_reason(&self) -> Option<ConnectionError> {
         match (&self.phase, &self.goaway_received) {
             (Phase::Ended { error, .. }, _) => Some(error.clone()),
             (_, Some(gone)) => Some(ConnectionError::GoAwayReceived(gone.clone())),
@@ -220,18 +220,18 @@ impl Connection {
 
     /// Advances the time, which never decreases. If nothing waits to be written, also restarts the
     /// time that the peer has to read.
-    fn advance_to(&mut self, now: Time) {
+    fn advance_time_to(&mut self, now: Time) {
         self.now = self.now.max(now);
         if self.outbox.transmit().is_empty() {
             self.unread_since = self.now;
         }
     }
 
-    /// Takes the next frame of the input, if it is complete and there is room to answer it. The
-    /// error is the reason why the connection must end now.
+    /// Takes the next frame of the input, if the frame is complete and there is room for an answer.
+    /// The error is the reason why the connection must end now.
     fn next_frame(&mut self) -> Result<Option<Head>, ConnectionError> {
         if self.streams.count() == 0 {
-            if let Some(error) = self.closing() {
+            if let Some(error) = self.close_reason() {
                 return Err(error);
             }
         }
@@ -244,7 +244,7 @@ impl Connection {
         if let Some(head) = self.input.next()? {
             return Ok(Some(head));
         }
-        self.fields.shrink();
+        self.fields.drop_if_large();
         if !self.eof {
             return Ok(None);
         }
@@ -253,7 +253,7 @@ impl Connection {
             // end of input.
             Some(gone) if gone.is_error() => ConnectionError::GoAwayReceived(gone.clone()),
             _ => ConnectionError::Eof {
-                inside_frame: !self.input.waiting().is_empty(),
+                inside_frame: !self.input.untaken_octets().is_empty(),
             },
         })
     }
@@ -261,10 +261,10 @@ impl Connection {
     /// Removes the peer's preface from the input, up to its SETTINGS; returns `false` if too few
     /// octets were received to recognise the preface.
     fn take_preface(&mut self) -> Result<bool, ConnectionError> {
-        let octets = self.input.waiting();
+        let octets = self.input.untaken_octets();
         let detected = match self.role {
-            Role::Client => preface::detect_server(octets, self.eof),
-            Role::Server => preface::detect_client(octets, self.eof),
+            Role::Client => preface::detect_server_protocol(octets, self.eof),
+            Role::Server => preface::detect_client_protocol(octets, self.eof),
         };
         let Some(length) = detected.map_err(ConnectionError::NotHttp2)? else {
             return Ok(false);
@@ -276,7 +276,7 @@ impl Connection {
 
     /// Ends the connection. After a violation or a timeout, a GOAWAY replaces the queued frames
     /// that are not begun; after EOF, or if the peer does not speak HTTP/2, all are dropped.
-    fn end(&mut self, error: ConnectionError) {
+    fn end_with(&mut self, error: ConnectionError) {
         match &error {
             // RFC 9113 §3.4: "A GOAWAY frame [...] MAY be omitted in this case, since an invalid
             // preface indicates that the peer is not using HTTP/2."
@@ -305,7 +305,8 @@ impl Connection {
         self.outbox.push_control(FrameType::GOAWAY, 0, &payload);
     }
 
-    /// Returns the next deadline of the peer, and what the peer must have done by then.
+    /// Returns the next deadline of the peer, and what the peer must have done by then; `None` if
+    /// the peer has no deadline.
     fn next_deadline(&self) -> Option<(Time, Awaited)> {
         if self.is_ended() {
             return None;
@@ -333,16 +334,16 @@ impl Endpoint for Connection {
         if self.is_ended() || self.eof || !self.outbox.has_room_to_answer() {
             return &mut [];
         }
-        self.input.room()
+        self.input.recv_buf()
     }
 
     fn received(&mut self, octets: usize, now: Time) {
-        self.advance_to(now);
-        self.input.advance(octets);
+        self.advance_time_to(now);
+        self.input.received(octets);
     }
 
     fn eof(&mut self, now: Time) {
-        self.advance_to(now);
+        self.advance_time_to(now);
         self.outbox.close();
         self.eof = true;
     }
@@ -352,7 +353,7 @@ impl Endpoint for Connection {
     }
 
     fn sent(&mut self, octets: usize, now: Time) {
-        self.advance_to(now);
+        self.advance_time_to(now);
         self.outbox.sent(octets);
         if octets > 0 {
             self.unread_since = self.now;
@@ -364,9 +365,9 @@ impl Endpoint for Connection {
     }
 
     fn handle_timeout(&mut self, now: Time) {
-        self.advance_to(now);
+        self.advance_time_to(now);
         if let Some((_, awaited)) = self.next_deadline().filter(|(at, _)| *at <= now) {
-            self.end(ConnectionError::TimedOut(awaited));
+            self.end_with(ConnectionError::TimedOut(awaited));
         }
     }
 

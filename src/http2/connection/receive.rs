@@ -43,13 +43,13 @@ impl Connection {
             FrameType::WINDOW_UPDATE => self.receive_window_update(head, payload),
             FrameType::CONTINUATION => self.receive_continuation(head, payload),
             // RFC 9113 §4.1: "Implementations MUST ignore and discard frames of unknown types."
-            _ => self.count_without_progress(),
+            _ => self.count_frame_without_progress(),
         }
     }
 
     /// Counts a frame that does not advance any call.
-    fn count_without_progress(&mut self) -> Received {
-        self.flood.count_without_progress(self.now)?;
+    fn count_frame_without_progress(&mut self) -> Received {
+        self.flood.count_frame_without_progress(self.now)?;
         Ok(None)
     }
 
@@ -66,14 +66,14 @@ impl Connection {
         let received = self.receive.receive(head.length);
         received.map_err(Violation::Window)?;
         if let Some(increment) = self.receive.release(head.length) {
-            self.update_window(0, increment);
+            self.insert_window_update(0, increment);
         }
         let is_empty = content == 0 && !end_stream;
         if is_empty {
             self.flood.count_empty_data(self.now)?;
         }
         let Found::Open(stream) = self.streams.find(head.kind, id)? else {
-            return self.count_without_progress();
+            return self.count_frame_without_progress();
         };
         if let Err(error) = stream.receive_data(content, head.length, end_stream) {
             return self.fail_stream(id, error);
@@ -111,8 +111,8 @@ impl Connection {
             return self.receive_block(id, end_stream, fragment);
         }
         // The memory of an earlier block is not held in addition to this one's.
-        self.fields.shrink();
-        self.block = Some(Block::begin(id, end_stream, fragment, self.now));
+        self.fields.drop_if_large();
+        self.block = Some(Block::new(id, end_stream, fragment, self.now));
         Ok(None)
     }
 
@@ -136,8 +136,8 @@ impl Connection {
         let section = self.decode_block(block)?;
         let stream = match self.streams.find(FrameType::HEADERS, id)? {
             Found::Open(stream) => stream,
-            Found::New => return self.accept_request(id, &section, end_stream),
-            Found::Ended => return self.count_without_progress(),
+            Found::New => return self.receive_request(id, &section, end_stream),
+            Found::Ended => return self.count_frame_without_progress(),
         };
         let status = match stream.receive_headers(&section, end_stream) {
             Ok(status) => status,
@@ -145,7 +145,7 @@ impl Connection {
         };
         self.streams.remove_if_closed(id);
         if matches!(status, Some(100..=199)) {
-            return self.count_without_progress();
+            return self.count_frame_without_progress();
         }
         self.flood.record_progress();
         Ok(Some(match status {
@@ -163,11 +163,11 @@ impl Connection {
         #[cfg(test)]
         super::super::testing::work::count(block.len());
         let fields = &mut self.fields;
-        fields.reset(block.len());
+        fields.clear_for_block(block.len());
         let mut section = Section::default();
         self.decoder
             .decode(block, &mut |name, value| {
-                section.check_field(name, value, fields);
+                section.add_field(name, value, fields);
             })
             .map_err(Violation::Compression)?;
         if section.is_bomb() {
@@ -177,8 +177,8 @@ impl Connection {
     }
 
     /// Processes the headers of a request, which open a stream.
-    fn accept_request(&mut self, id: StreamId, section: &Section, end_stream: bool) -> Received {
-        self.flood.count_without_progress(self.now)?;
+    fn receive_request(&mut self, id: StreamId, section: &Section, end_stream: bool) -> Received {
+        self.flood.count_frame_without_progress(self.now)?;
         // RFC 9113 §6.8: "Once the GOAWAY is sent, the sender will ignore frames sent on streams
         // initiated by the receiver if the stream has an identifier higher than the included last
         // stream identifier."
@@ -205,7 +205,7 @@ impl Connection {
             }
             Err(error) => {
                 self.refuse_stream(id, error.code());
-                self.flood.count_cancelled(self.now)?;
+                self.flood.count_cancelled_request(self.now)?;
                 Ok(None)
             }
         }
@@ -238,23 +238,23 @@ impl Connection {
         if head.length as usize != PRIORITY {
             return Err(Violation::FrameLength(head.kind));
         }
-        self.count_without_progress()
+        self.count_frame_without_progress()
     }
 
     /// Processes RST_STREAM.
     ///
-    /// It is ignored on a stream that has already ended: C-core resets with NO_ERROR after its
-    /// response, java resets twice.
+    /// The frame is ignored on a stream that has already ended: C-core resets with NO_ERROR after
+    /// its response, grpc-java resets twice.
     fn receive_reset(&mut self, head: Head, payload: &[u8]) -> Received {
         let id = head.stream()?;
         let code = ErrorCode(u32::from_be_bytes(head.exact_payload(payload)?));
-        self.flood.count_without_progress(self.now)?;
+        self.flood.count_frame_without_progress(self.now)?;
         let Found::Open(stream) = self.streams.find(head.kind, id)? else {
             return Ok(None);
         };
         let is_answered = stream.is_answered;
-        self.streams.end(id, true);
-        self.count_cancelled(is_answered)?;
+        self.streams.remove(id, true);
+        self.count_cancelled_request(is_answered)?;
         Ok(Some(Event::Reset { stream: id, code }))
     }
 
@@ -270,7 +270,7 @@ impl Connection {
     /// processed, the recipient MUST immediately emit a SETTINGS frame with the ACK flag set."
     fn receive_settings(&mut self, head: Head, payload: &[u8]) -> Received {
         head.check_stream_zero()?;
-        self.flood.count_without_progress(self.now)?;
+        self.flood.count_frame_without_progress(self.now)?;
         // Old versions of C-core acknowledge only together with their response, so nothing waits
         // for the acknowledgement.
         if head.has_flag(flag::ACK) && payload.is_empty() {
@@ -313,7 +313,7 @@ impl Connection {
     fn receive_ping(&mut self, head: Head, payload: &[u8]) -> Received {
         head.check_stream_zero()?;
         let opaque: [u8; 8] = head.exact_payload(payload)?;
-        self.flood.count_without_progress(self.now)?;
+        self.flood.count_frame_without_progress(self.now)?;
         if !head.has_flag(flag::ACK) {
             self.outbox
                 .insert_control(FrameType::PING, flag::ACK, 0, &opaque);
@@ -333,7 +333,7 @@ impl Connection {
         };
         let last_stream = u32::from_be_bytes([s1 & 0x7f, *s2, *s3, *s4]);
         let code = ErrorCode(u32::from_be_bytes([*c1, *c2, *c3, *c4]));
-        self.flood.count_without_progress(self.now)?;
+        self.flood.count_frame_without_progress(self.now)?;
         let is_even = self.role == Role::Client && last_stream != 0 && last_stream % 2 == 0;
         let before = self.goaway_received.as_ref().map(|gone| gone.last_stream);
         if is_even || before.is_some_and(|before| last_stream > before) {
@@ -351,7 +351,7 @@ impl Connection {
     /// Processes WINDOW_UPDATE.
     fn receive_window_update(&mut self, head: Head, payload: &[u8]) -> Received {
         let increment = u32::from_be_bytes(head.exact_payload(payload)?) & 0x7fff_ffff;
-        self.flood.count_without_progress(self.now)?;
+        self.flood.count_frame_without_progress(self.now)?;
         let Some(id) = StreamId::new(head.stream) else {
             // RFC 9113 §6.9: "errors on the connection flow-control window MUST be treated as a
             // connection error".
@@ -374,7 +374,7 @@ impl Connection {
             .get_mut(stream)
             .is_some_and(|it| it.is_answered);
         self.reset(stream, error.code(), self.now);
-        self.count_cancelled(is_answered)?;
+        self.count_cancelled_request(is_answered)?;
         Ok(Some(Event::Failed { stream, error }))
     }
 
@@ -382,11 +382,11 @@ impl Connection {
     ///
     /// A response of which a part still waits to be queued does not count as an answer: the client
     /// decides how long that part waits, and makes the work useless by resetting the stream.
-    fn count_cancelled(&mut self, is_answered: bool) -> Result<(), Violation> {
+    fn count_cancelled_request(&mut self, is_answered: bool) -> Result<(), Violation> {
         if self.role == Role::Client || is_answered {
             return Ok(());
         }
-        self.flood.count_cancelled(self.now)
+        self.flood.count_cancelled_request(self.now)
     }
 }
 

@@ -25,7 +25,7 @@ pub enum OpenError {
     /// Never with these fields: they exceed the peer's limit, or that of this end.
     #[error("the headers are too large")]
     TooLarge,
-    /// Never on this connection: its stream numbers are exhausted.
+    /// Never on this connection: its stream identifiers are exhausted.
     #[error("the stream identifiers are exhausted")]
     Exhausted,
 }
@@ -53,7 +53,7 @@ pub enum Taken {
 
 impl Connection {
     /// Opens a stream with the headers of a request; `end_stream` if they are the whole request. A
-    /// server cannot open streams: its stream numbers count as exhausted.
+    /// server cannot open streams: its stream identifiers count as exhausted.
     pub fn open(
         &mut self,
         fields: &[(&str, &[u8])],
@@ -71,8 +71,8 @@ impl Connection {
         end_stream: bool,
         now: Time,
     ) -> Result<StreamId, OpenError> {
-        self.advance_to(now);
-        if let Some(error) = self.closing() {
+        self.advance_time_to(now);
+        if let Some(error) = self.close_reason() {
             return Err(OpenError::Closing(error));
         }
         if !self.may_open() {
@@ -114,7 +114,7 @@ impl Connection {
         end_stream: bool,
         now: Time,
     ) -> Result<(), HeadersError> {
-        self.advance_to(now);
+        self.advance_time_to(now);
         if self.streams.get_mut(stream).is_none_or(|it| !it.can_send) {
             return Ok(());
         }
@@ -140,14 +140,14 @@ impl Connection {
             stream.can_send = false;
         }
         if self.role == Role::Server {
-            self.flood.count_answered();
+            self.flood.count_answered_request();
         }
         self.streams.remove_if_closed(id);
     }
 
     /// Queues a HEADERS frame with the whole block; returns `false`, and queues nothing, if the
     /// block exceeds the peer's limit or [`config::MAX_SENT_HEADER_BLOCK`]. CONTINUATION is never
-    /// sent: C-core and java reject blocks that do not fit in one frame anyway.
+    /// sent: C-core and grpc-java reject blocks that do not fit in one frame anyway.
     fn push_headers(
         &mut self,
         stream: StreamId,
@@ -189,7 +189,7 @@ impl Connection {
         end_stream: bool,
         now: Time,
     ) -> Taken {
-        self.advance_to(now);
+        self.advance_time_to(now);
         let Some(open) = self.streams.get_mut(stream).filter(|it| it.can_send) else {
             return Taken::All;
         };
@@ -198,7 +198,10 @@ impl Connection {
             // RFC 9113 §6.9.1: "The sender MUST NOT send a flow-controlled frame with a length that
             // exceeds the space available in either of the flow-control windows". A peer cannot ask
             // for frames smaller than INITIAL_MAX_FRAME_SIZE, and larger ones are never sent.
-            let window = open.send.available().min(self.send.available());
+            let window = open
+                .send
+                .available_octets()
+                .min(self.send.available_octets());
             let length = rest.len().min(window).min(INITIAL_MAX_FRAME_SIZE as usize);
             let is_last = length == rest.len();
             // The end of a stream does not need a window. RFC 9113 §6.9.1: "Frames with zero length
@@ -240,7 +243,7 @@ impl Connection {
     ///
     /// [`Event::Data`]: super::Event::Data
     pub fn consume(&mut self, stream: StreamId, octets: usize, now: Time) {
-        self.advance_to(now);
+        self.advance_time_to(now);
         let octets = u32::try_from(octets).unwrap_or(u32::MAX);
         let increment = match self.streams.get_mut(stream) {
             Some(open) if open.can_receive => open.receive.release(octets),
@@ -248,12 +251,12 @@ impl Connection {
             _ => None,
         };
         if let Some(increment) = increment {
-            self.update_window(stream.get(), increment);
+            self.insert_window_update(stream.get(), increment);
         }
     }
 
     /// Queues a WINDOW_UPDATE for a stream, or for the connection if `stream` is 0.
-    pub(super) fn update_window(&mut self, stream: u32, increment: u32) {
+    pub(super) fn insert_window_update(&mut self, stream: u32, increment: u32) {
         let increment = increment.to_be_bytes();
         self.outbox
             .insert_control(FrameType::WINDOW_UPDATE, 0, stream, &increment);
@@ -263,19 +266,19 @@ impl Connection {
     ///
     /// The RST_STREAM is queued at once, even if content of the stream still waits for a window.
     pub fn reset(&mut self, stream: StreamId, code: ErrorCode, now: Time) {
-        self.advance_to(now);
+        self.advance_time_to(now);
         if self.streams.get_mut(stream).is_some() {
             let code = code.0.to_be_bytes();
             self.outbox
                 .push_control(FrameType::RST_STREAM, stream.get(), &code);
-            self.streams.end(stream, false);
+            self.streams.remove(stream, false);
         }
     }
 
     /// Sends GOAWAY with the last stream that was accepted. Neither side can open streams from now
     /// on, and the connection ends with the last open stream.
     pub fn shutdown(&mut self, now: Time) {
-        self.advance_to(now);
+        self.advance_time_to(now);
         if !self.is_ended() && !self.goaway_sent {
             self.goaway_sent = true;
             self.push_goaway(ErrorCode::NO_ERROR);

@@ -143,7 +143,7 @@ impl EndpointCall {
 
     /// Opens the stream on the connection of a call that has just succeeded, if that is possible.
     /// Otherwise returns the connection.
-    pub(super) fn reuse(
+    pub(super) fn reuse_connection(
         &mut self,
         mut connection: Connection,
         context: &mut Context,
@@ -167,8 +167,9 @@ impl EndpointCall {
         self.connection.as_mut()?.client.as_deref_mut()
     }
 
-    /// Begins the call or stream on the connection, which is established.
-    pub(super) fn start_call(&mut self, context: &Context) {
+    /// Attaches a client to the connection, which is established, and sends the request of the call
+    /// or stream.
+    pub(super) fn attach_client(&mut self, context: &Context) {
         let now = context.now;
         if self.connection.is_none() {
             return;
@@ -295,7 +296,7 @@ impl EndpointCall {
         let is_not_ready = result.as_ref().is_err_and(is_not_ready);
         let wait = self.wait.as_mut().filter(|wait| now < wait.until);
         if let (Some(wait), true) = (wait, is_not_ready) {
-            let pause = READY_RETRY.after(wait.pause);
+            let pause = READY_RETRY.next_pause(wait.pause);
             let at = (now + pause).min(wait.until);
             wait.pause = Some(pause);
             if at < self.deadline {

@@ -1,4 +1,5 @@
-//! The effects that handlers request: calls, streams, connections, programs, timers and debts.
+//! The effects that handlers request: calls, streams, connections, programs, timers, debts, events,
+//! late answers, plugins to set down, and the cancellation of other effects.
 
 use std::sync::Arc;
 
@@ -62,7 +63,7 @@ impl HandlerHost {
                 self.waiting.push_back((id, handler, program));
                 self.start_programs(context);
                 if self.waiting.iter().any(|(waiting, ..)| *waiting == id) {
-                    context.measure_limit_hit(Limit::Programs);
+                    context.emit_limit_hit(Limit::Programs);
                 }
             }
             Effect::SetTimer { id, at } => {
@@ -106,7 +107,7 @@ impl HandlerHost {
             EffectKind::Call(mut call) => call.hang_up(context),
             EffectKind::Program(None, _) => self.waiting.retain(|(waiting, ..)| *waiting != id),
             EffectKind::Program(Some(started), run) => {
-                measure_run(started, run, CANCELLED, context);
+                emit_run_measurement(started, run, CANCELLED, context);
                 context.outputs.push_back(Output::Kill { id });
                 self.remove_running(effect.recipient.handler);
                 self.start_programs(context);
@@ -126,7 +127,11 @@ impl HandlerHost {
     }
 
     /// Cancels the open effects of an owner.
-    pub(in crate::manager) fn cancel_all_of(&mut self, owner: EffectOwner, context: &mut Context) {
+    pub(in crate::manager) fn cancel_effects_of(
+        &mut self,
+        owner: EffectOwner,
+        context: &mut Context,
+    ) {
         drop_events_of(context, &|effect| effect.owner == owner);
         let first = owner.first_effect();
         let next = |host: &Self| host.effects.range(first..).map(|(id, _)| *id).next();
@@ -185,7 +190,7 @@ impl HandlerHost {
             return false;
         };
         if idle.owner == id.owner && call.endpoint == idle.endpoint {
-            match call.reuse(idle.connection, context) {
+            match call.reuse_connection(idle.connection, context) {
                 None => return true,
                 Some(connection) => idle.connection = connection,
             }
@@ -225,7 +230,7 @@ impl HandlerHost {
         };
         let mut progress = None;
         match event {
-            ConnectionEvent::Connected(_) => call.start_call(context),
+            ConnectionEvent::Connected(_) => call.attach_client(context),
             ConnectionEvent::DialFailed(error) => {
                 progress = call.handle_dial_failed(error, context.now);
             }
@@ -275,7 +280,7 @@ impl HandlerHost {
                         context.work.extend(socket.map(Work::CheckEndpoint));
                     }
                     if let HandlerEvent::Called { method, result, .. } = &event {
-                        context.measure(Measurement::Called {
+                        context.emit_measurement(Measurement::Called {
                             method,
                             code: result.as_ref().map_or_else(CallFailure::code, |_| Code::Ok),
                             took: context.now.saturating_since(call.began),
@@ -351,7 +356,7 @@ impl HandlerHost {
         let Some(since) = started.take() else {
             return;
         };
-        measure_run(since, run.take(), program_result(&outcome.end), context);
+        emit_run_measurement(since, run.take(), program_result(&outcome.end), context);
         if let Some(effect) = self.effects.get(&id) {
             self.remove_running(effect.recipient.handler);
         }
@@ -392,11 +397,16 @@ fn drop_events_of(context: &mut Context, is_dropped: &dyn Fn(EffectId) -> bool) 
 }
 
 /// Emits the measurement of a program that has ended, if its handler has given labels for it.
-fn measure_run(started: Time, run: Option<Box<Run>>, result: &'static str, context: &mut Context) {
+fn emit_run_measurement(
+    started: Time,
+    run: Option<Box<Run>>,
+    result: &'static str,
+    context: &mut Context,
+) {
     let Some(Run { plugin, action }) = run.map(|run| *run) else {
         return;
     };
-    context.measure(Measurement::Ran {
+    context.emit_measurement(Measurement::Ran {
         plugin,
         action,
         result,

@@ -131,13 +131,13 @@ impl HandlerHost {
         let applied = &mut socket.applied.handler;
         if *applied != handler && std::mem::replace(applied, handler).is_some() {
             // mutation: an effect is left open after deregistration
-            self.cancel_all_of(socket.id.owner(), context);
+            self.cancel_effects_of(socket.id.owner(), context);
         }
     }
 
     /// Drops the unassigned handlers that are not in use any more: no plugin of these sockets, no
     /// effect and no debt belongs to them.
-    pub(super) fn drop_unused(&mut self, sockets: &Sockets) {
+    pub(super) fn drop_unused_handlers(&mut self, sockets: &Sockets) {
         if self.unassigned.is_empty() {
             return;
         }
@@ -183,7 +183,7 @@ impl HandlerHost {
             });
         };
         if is_new {
-            plugin.check().map_err(Refusal::Validation)?;
+            plugin.check_all_but_type().map_err(Refusal::Validation)?;
         }
         Ok(found)
     }
@@ -202,7 +202,7 @@ impl HandlerHost {
         let ticket = Ticket(self.ids.next(owner));
         // mutation: an effect is open while its plugin is deregistered
         if question == Question::Deregister {
-            self.cancel_all_of(owner, context);
+            self.cancel_effects_of(owner, context);
         }
         let subject = Some((owner, plugin));
         let ask = |handler: &mut dyn PluginHandler, context: &mut HandlerContext<'_>| {
@@ -221,7 +221,7 @@ impl HandlerHost {
     }
 
     /// Calls a method of a handler that is about the plugin of a socket and needs no answer.
-    pub(super) fn notify(
+    pub(super) fn notify_handler(
         &mut self,
         handler: HandlerId,
         (socket, plugin): (SocketId, &Arc<Plugin>),
@@ -233,7 +233,7 @@ impl HandlerHost {
     }
 
     /// Passes an event of an effect to the handler.
-    pub(super) fn deliver(
+    pub(super) fn deliver_event(
         &mut self,
         recipient: &Recipient,
         event: HandlerEvent,
@@ -302,8 +302,8 @@ impl HandlerHost {
         }
     }
 
-    /// Returns the number of connections.
-    pub(super) fn connections(&self) -> usize {
+    /// Returns the number of connections that open effects have.
+    pub(super) fn connection_count(&self) -> usize {
         let effects = self.effects.values();
         let has_connection = |it: &&OpenEffect| matches!(&it.kind, EffectKind::Call(call) if call.connection.is_some());
         effects.filter(has_connection).count()
@@ -325,7 +325,7 @@ impl HandlerHost {
     }
 
     /// Returns the number of deadlines that are set.
-    pub(super) fn deadlines(&self) -> usize {
+    pub(super) fn deadline_count(&self) -> usize {
         let effects = self.effects.values();
         effects.filter(|it| it.deadline.at().is_some()).count()
     }

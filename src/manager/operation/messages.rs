@@ -15,7 +15,7 @@ use crate::time::Time;
 /// The result of a call: the encoded reply, or the error.
 pub(in crate::manager) type Reply = Result<Vec<u8>, CallError>;
 
-/// An event that an operation may wait for.
+/// An event for an operation.
 #[derive(Debug)]
 pub(in crate::manager) enum Event {
     /// The connection is established.
@@ -40,7 +40,7 @@ pub(in crate::manager) trait Actions {
     /// Returns the time of the step.
     fn now(&self) -> Time;
     /// Returns the path of the registration socket.
-    fn socket(&self) -> Arc<Path>;
+    fn socket_path(&self) -> Arc<Path>;
     /// Starts to connect to the socket. After `Ok`, [`Event::Connected`] or [`Event::DialFailed`]
     /// follows; an error is returned at once, and no event follows.
     fn dial(&mut self) -> Result<(), DialError>;
@@ -48,12 +48,12 @@ pub(in crate::manager) trait Actions {
     fn dial_endpoint(&mut self, plugin: &Plugin) -> Result<(), DialError>;
     /// Calls GetInfo on the connection. Returns the reply if it has arrived already; otherwise
     /// [`Event::Replied`] follows.
-    fn get_info(&mut self) -> Option<Reply>;
+    fn call_get_info(&mut self) -> Option<Reply>;
     /// Calls NotifyRegistrationStatus on the connection, with that deadline. Returns the reply if
     /// it has arrived already; otherwise [`Event::Replied`] follows. Returns an empty reply without
     /// a call if the plugin was notified of this refusal before, or has announced itself: then its
     /// own call is answered instead.
-    fn notify(&mut self, result: Result<(), &Refusal>, deadline: Time) -> Option<Reply>;
+    fn notify_plugin(&mut self, result: Result<(), &Refusal>, deadline: Time) -> Option<Reply>;
     /// Closes the connection, or stops dialing.
     fn hang_up(&mut self);
     /// Makes the connection, which leads to that server, the registered plugin's source of
@@ -69,13 +69,13 @@ pub(in crate::manager) trait Actions {
     /// [`Event::Answered`].
     fn ask(&mut self, question: Question, plugin: &Arc<Plugin>) -> Option<Result<(), Refusal>>;
     /// Abandons the question to the plugin's handler.
-    fn abandon(&mut self, plugin: &Arc<Plugin>);
+    fn abandon_question(&mut self, plugin: &Arc<Plugin>);
     /// Adds the plugin to the actual state.
     fn enter_actual(&mut self, plugin: &Arc<Plugin>);
     /// Removes the plugin from the actual state.
     fn leave_actual(&mut self);
     /// Emits an event of the attempt, about the plugin if that is known.
-    fn report(&mut self, plugin: Option<&Arc<Plugin>>, kind: EventKind);
+    fn emit_event(&mut self, plugin: Option<&Arc<Plugin>>, kind: EventKind);
 }
 
 /// A question to a handler.

@@ -177,8 +177,8 @@ pub(super) enum Then {
 }
 
 impl Operation {
-    /// Begins an operation that connects to a plugin.
-    pub(super) fn begin(goal: Goal, actions: &mut dyn Actions) -> Step {
+    /// Starts an operation that connects to a plugin: dials the plugin.
+    pub(super) fn start_dial(goal: Goal, actions: &mut dyn Actions) -> Step {
         let retry = DialRetry {
             give_up: actions.now() + DIAL_TIMEOUT,
             pause: DIAL_RETRY.first,
@@ -186,14 +186,14 @@ impl Operation {
         Steps(actions).dial(retry, goal)
     }
 
-    /// Begins to deregister a plugin that was registered.
-    pub(super) fn deregister(plugin: Arc<Plugin>, actions: &mut dyn Actions) -> Step {
+    /// Starts to deregister a plugin that was registered.
+    pub(super) fn start_deregistration(plugin: Arc<Plugin>, actions: &mut dyn Actions) -> Step {
         actions.leave_actual();
         Steps(actions).acquire_lock(plugin, Purpose::Deregister)
     }
 
     /// Processes an event. Returns the next state, or the outcome.
-    pub(super) fn handle(self, event: Event, actions: &mut dyn Actions) -> Step {
+    pub(super) fn handle_event(self, event: Event, actions: &mut dyn Actions) -> Step {
         use Event as E;
         let now = actions.now();
         let mut steps = Steps(actions);
@@ -203,7 +203,7 @@ impl Operation {
                 steps.handle_dial_failed(retry, goal, error)
             }
             (Self::Dialing(retry, goal), E::Timeout) if retry.give_up <= now => {
-                steps.fail(goal.dial_failure(DialError::TimedOut))
+                steps.end_with_failure(goal.dial_failure(DialError::TimedOut))
             }
             (Self::AwaitingListener(retry, goal, until), E::Timeout) if until <= now => {
                 steps.dial(retry, goal)
@@ -216,14 +216,14 @@ impl Operation {
                 steps.handle_validation(asked.plugin, answer)
             }
             (Self::Validating(asked), E::Timeout) if asked.deadline <= now => {
-                let no = Refusal::Validation(steps.give_up(&asked.plugin));
+                let no = Refusal::Validation(steps.time_out_question(&asked.plugin));
                 steps.handle_validation(asked.plugin, Err(no))
             }
             (Self::Observing(asked), E::Answered(answer)) => {
                 Steps::end_observation(asked.plugin, answer)
             }
             (Self::Observing(asked), E::Timeout) if asked.deadline <= now => {
-                let no = Refusal::Validation(steps.give_up(&asked.plugin));
+                let no = Refusal::Validation(steps.time_out_question(&asked.plugin));
                 Steps::end_observation(asked.plugin, Err(no))
             }
             (Self::Registering(asked), E::Answered(answer)) => {
@@ -249,7 +249,7 @@ impl Operation {
                 steps.handle_deregistration(asked.plugin, then, answer)
             }
             (Self::Deregistering(asked, then), E::Timeout) if asked.deadline <= now => {
-                let no = Refusal::Registration(steps.give_up(&asked.plugin));
+                let no = Refusal::Registration(steps.time_out_question(&asked.plugin));
                 steps.handle_deregistration(asked.plugin, then, Err(no))
             }
             (operation, E::Cancelled) => steps.cancel(operation),
@@ -274,7 +274,7 @@ impl Operation {
     }
 
     /// Returns the name of the current state.
-    pub(super) fn state(&self) -> &'static str {
+    pub(super) fn state_name(&self) -> &'static str {
         match self {
             Self::Dialing(..) => "Dialing",
             Self::AwaitingListener(..) => "AwaitingListener",
@@ -290,7 +290,7 @@ impl Operation {
     }
 
     /// Returns the plugin for whose name the operation holds or awaits the lock.
-    pub(super) fn plugin(&self) -> Option<&Arc<Plugin>> {
+    pub(super) fn claimed_plugin(&self) -> Option<&Arc<Plugin>> {
         match self {
             Self::Validating(asked)
             | Self::Observing(asked)
@@ -307,7 +307,7 @@ impl Operation {
     /// not stalled, at most one holds the lock of a name.
     pub(super) fn locked_plugin(&self) -> Option<&Arc<Plugin>> {
         let awaits_lock = matches!(self, Self::AwaitingLock(..));
-        self.plugin().filter(|_| !awaits_lock)
+        self.claimed_plugin().filter(|_| !awaits_lock)
     }
 
     /// Returns the plugin that a handler has yet to be asked to deregister.
@@ -339,7 +339,7 @@ impl Operation {
     /// Returns whether the operation takes a permit in its current state, because it dials or calls
     /// a plugin that is expected to answer. Waiting for a handler or notifying a plugin needs no
     /// permit.
-    pub(super) fn holds_permit(&self) -> bool {
+    pub(super) fn takes_permit(&self) -> bool {
         matches!(self, Self::Dialing(..) | Self::AskingInfo(_))
     }
 }

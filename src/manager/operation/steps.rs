@@ -20,7 +20,7 @@ type Answer = Result<(), Refusal>;
 pub(super) struct Steps<'a>(pub(super) &'a mut dyn Actions);
 
 impl Steps<'_> {
-    pub(super) fn fail(self, failure: Failure) -> Step {
+    pub(super) fn end_with_failure(self, failure: Failure) -> Step {
         self.0.hang_up();
         Step::Ends(Outcome::Failed(failure))
     }
@@ -56,10 +56,10 @@ impl Steps<'_> {
         };
         let until = self.0.now() + retry.pause;
         if !may_pass || retry.give_up <= until {
-            return self.fail(goal.dial_failure(error));
+            return self.end_with_failure(goal.dial_failure(error));
         }
         self.report_not_connected(retry, error);
-        let pause = DIAL_RETRY.after(Some(retry.pause));
+        let pause = DIAL_RETRY.next_pause(Some(retry.pause));
         let retry = DialRetry { pause, ..retry };
         Step::Goes(Operation::AwaitingListener(retry, goal, until))
     }
@@ -76,7 +76,7 @@ impl Steps<'_> {
                 retry_for,
                 is_first,
             };
-            self.0.report(None, kind);
+            self.0.emit_event(None, kind);
         }
     }
 
@@ -88,7 +88,7 @@ impl Steps<'_> {
                 self.0.monitor_liveness(Server::Endpoint);
                 Step::Ends(Outcome::Alive(plugin))
             }
-            goal => match self.0.get_info() {
+            goal => match self.0.call_get_info() {
                 Some(reply) => self.handle_info_reply(goal, reply),
                 None => Step::Goes(Operation::AskingInfo(goal)),
             },
@@ -101,19 +101,21 @@ impl Steps<'_> {
     pub(super) fn handle_info_reply(self, goal: Goal, reply: Reply) -> Step {
         let reply = match reply {
             Ok(reply) => reply,
-            Err(error) => return self.fail(Failure::GetInfo(error)),
+            Err(error) => return self.end_with_failure(Failure::GetInfo(error)),
         };
         let info = match PluginInfo::decode(reply.as_slice()) {
             Ok(info) => info,
-            Err(error) => return self.fail(Failure::UndecodableInfo(error.to_string())),
+            Err(error) => {
+                return self.end_with_failure(Failure::UndecodableInfo(error.to_string()));
+            }
         };
         // Validation checks the description, after the handler lookup.
-        let plugin = Plugin::unchecked(info, self.0.socket());
+        let plugin = Plugin::from_info_unchecked(info, self.0.socket_path());
         match goal {
             Goal::Check(registered) if *registered == plugin => {
                 self.0.monitor_liveness(Server::Registration);
                 if self.0.is_driver_lost() {
-                    return Operation::begin(Goal::CheckEndpoint(registered), self.0);
+                    return Operation::start_dial(Goal::CheckEndpoint(registered), self.0);
                 }
                 Step::Ends(Outcome::Alive(registered))
             }
@@ -182,7 +184,7 @@ impl Steps<'_> {
 
     pub(super) fn handle_registration(self, plugin: Arc<Plugin>, answer: Answer) -> Step {
         match answer {
-            Ok(()) => self.notify(Notification::Registered(plugin)),
+            Ok(()) => self.notify_plugin(Notification::Registered(plugin)),
             Err(refusal) => {
                 // mutation: a plugin that could not be registered stays in the actual state
                 self.0.leave_actual();
@@ -193,28 +195,28 @@ impl Steps<'_> {
 
     /// Undoes a registration about which the handler has not answered in time.
     pub(super) fn handle_registration_timeout(mut self, plugin: Arc<Plugin>) -> Step {
-        let refusal = Refusal::Registration(self.give_up(&plugin));
+        let refusal = Refusal::Registration(self.time_out_question(&plugin));
         self.0.leave_actual();
         self.ask_to_deregister(plugin, Then::Refuse(refusal))
     }
 
     /// Abandons a question whose deadline has passed. Returns the reason for the refusal that takes
     /// the place of the handler's answer.
-    pub(super) fn give_up(&mut self, plugin: &Arc<Plugin>) -> Reason {
-        self.0.abandon(plugin);
+    pub(super) fn time_out_question(&mut self, plugin: &Arc<Plugin>) -> Reason {
+        self.0.abandon_question(plugin);
         let limit = HANDLER_TIMEOUT.as_secs();
         Reason::new(format!("no answer from the handler within {limit} s"))
     }
 
     fn refuse(self, refusal: Refusal) -> Step {
         match refusal {
-            Refusal::Ignored(_) => self.fail(Failure::Refused(refusal)),
-            _ => self.notify(Notification::Refused(refusal)),
+            Refusal::Ignored(_) => self.end_with_failure(Failure::Refused(refusal)),
+            _ => self.notify_plugin(Notification::Refused(refusal)),
         }
     }
 
     /// Notifies the plugin of the outcome, within kubelet's time limit for that.
-    fn notify(self, notification: Notification) -> Step {
+    fn notify_plugin(self, notification: Notification) -> Step {
         let budget = NotifyBudget {
             until: self.0.now() + NOTIFY_TIMEOUT,
             may_redial: true,
@@ -227,7 +229,7 @@ impl Steps<'_> {
             Notification::Registered(_) => Ok(()),
             Notification::Refused(refusal) => Err(refusal),
         };
-        match self.0.notify(result, budget.until) {
+        match self.0.notify_plugin(result, budget.until) {
             Some(reply) => self.handle_notification_reply(notification, budget, reply),
             None => Step::Goes(Operation::Notifying(notification, budget)),
         }
@@ -242,7 +244,7 @@ impl Steps<'_> {
         reply: Reply,
     ) -> Step {
         let error = match reply {
-            Ok(reply) => return self.accept_notification_reply(notification, &reply),
+            Ok(reply) => return self.finish_notification(notification, &reply),
             Err(error) => error,
         };
         if !(error.may_retry() && budget.may_redial && self.0.now() < budget.until) {
@@ -259,7 +261,7 @@ impl Steps<'_> {
         }
     }
 
-    fn accept_notification_reply(self, notification: Notification, reply: &[u8]) -> Step {
+    fn finish_notification(self, notification: Notification, reply: &[u8]) -> Step {
         match (notification, RegistrationStatusResponse::decode(reply)) {
             (Notification::Refused(refusal), _) => {
                 self.0.hang_up();
@@ -284,7 +286,7 @@ impl Steps<'_> {
         error: CallFailure,
     ) -> Step {
         match notification {
-            Notification::Refused(refusal) => self.fail(Failure::Refused(refusal)),
+            Notification::Refused(refusal) => self.end_with_failure(Failure::Refused(refusal)),
             Notification::Registered(plugin) => {
                 self.undo_registration(plugin, Then::Fail(Failure::Notify(error)))
             }
@@ -321,7 +323,7 @@ impl Steps<'_> {
             (Then::Report, answer) => Step::Ends(Outcome::Deregistered(plugin, answer)),
             (then, Err(refusal)) => {
                 let kind = EventKind::FailureNotUndone(refusal);
-                self.0.report(Some(&plugin), kind);
+                self.0.emit_event(Some(&plugin), kind);
                 self.handle_deregistration(plugin, then, Ok(()))
             }
             (Then::Fail(failure), Ok(())) => Step::Ends(Outcome::Failed(failure)),
@@ -332,10 +334,10 @@ impl Steps<'_> {
     pub(super) fn cancel(self, operation: Operation) -> Step {
         use Operation as O;
         match operation {
-            O::Validating(asked) | O::Observing(asked) => self.0.abandon(&asked.plugin),
+            O::Validating(asked) | O::Observing(asked) => self.0.abandon_question(&asked.plugin),
             O::Registering(asked) => {
                 // mutation: a handler is not told that its question is abandoned
-                self.0.abandon(&asked.plugin);
+                self.0.abandon_question(&asked.plugin);
                 return self.undo_registration(asked.plugin, Then::Report);
             }
             O::Notifying(Notification::Registered(plugin), _)

@@ -15,7 +15,7 @@ use crate::proto::pluginregistration::PluginInfo;
 /// A time after every deadline of an operation that started at zero.
 const LATE: Time = Time::from_millis(1_000_000);
 
-fn socket() -> Arc<Path> {
+fn socket_path() -> Arc<Path> {
     Path::new("/r/a-reg.sock").into()
 }
 
@@ -28,28 +28,28 @@ fn info() -> PluginInfo {
 }
 
 fn plugin() -> Arc<Plugin> {
-    Arc::new(Plugin::from_info(info(), socket()).expect("it has a name"))
+    Arc::new(Plugin::from_info(info(), socket_path()).expect("it has a name"))
 }
 
 fn refusal() -> Refusal {
     Refusal::Validation(Reason::new("no"))
 }
 
-fn retry() -> DialRetry {
+fn dial_retry() -> DialRetry {
     DialRetry {
         give_up: Time::ZERO + DIAL_TIMEOUT,
         pause: DIAL_RETRY.first,
     }
 }
 
-fn register(is_new: bool) -> Goal {
+fn registration_goal(is_new: bool) -> Goal {
     Goal::Register {
         is_new,
         known: None,
     }
 }
 
-fn register_again(known: Arc<Plugin>) -> Goal {
+fn reregistration_goal(known: Arc<Plugin>) -> Goal {
     Goal::Register {
         is_new: true,
         known: Some(known),
@@ -77,8 +77,8 @@ impl Actions for Recorder {
         self.now
     }
 
-    fn socket(&self) -> Arc<Path> {
-        socket()
+    fn socket_path(&self) -> Arc<Path> {
+        socket_path()
     }
 
     fn dial(&mut self) -> Result<(), DialError> {
@@ -91,12 +91,12 @@ impl Actions for Recorder {
         Ok(())
     }
 
-    fn get_info(&mut self) -> Option<Reply> {
+    fn call_get_info(&mut self) -> Option<Reply> {
         self.record("GetInfo");
         self.is_prompt.then(|| Ok(info().encode_to_vec()))
     }
 
-    fn notify(&mut self, result: Result<(), &Refusal>, _: Time) -> Option<Reply> {
+    fn notify_plugin(&mut self, result: Result<(), &Refusal>, _: Time) -> Option<Reply> {
         self.record(format!("Notify({})", result.is_ok()));
         self.is_prompt.then(|| Ok(Vec::new()))
     }
@@ -123,7 +123,7 @@ impl Actions for Recorder {
         self.is_prompt.then_some(Ok(()))
     }
 
-    fn abandon(&mut self, _: &Arc<Plugin>) {
+    fn abandon_question(&mut self, _: &Arc<Plugin>) {
         self.record("Abandon");
     }
 
@@ -135,7 +135,7 @@ impl Actions for Recorder {
         self.record("LeaveActual");
     }
 
-    fn report(&mut self, _: Option<&Arc<Plugin>>, kind: EventKind) {
+    fn emit_event(&mut self, _: Option<&Arc<Plugin>>, kind: EventKind) {
         self.record(match kind {
             EventKind::NotConnected { is_first, .. } => format!("ReportNotConnected({is_first})"),
             EventKind::FailureNotUndone(_) => "ReportNotUndone".into(),
@@ -152,10 +152,10 @@ fn states() -> Vec<Operation> {
         may_redial: true,
     };
     vec![
-        Operation::Dialing(retry(), register(true)),
-        Operation::AwaitingListener(retry(), register(true), Time::from_millis(10)),
-        Operation::AskingInfo(register(true)),
-        Operation::AskingInfo(register_again(plugin.clone())),
+        Operation::Dialing(dial_retry(), registration_goal(true)),
+        Operation::AwaitingListener(dial_retry(), registration_goal(true), Time::from_millis(10)),
+        Operation::AskingInfo(registration_goal(true)),
+        Operation::AskingInfo(reregistration_goal(plugin.clone())),
         Operation::AskingInfo(Goal::Check(plugin.clone())),
         Operation::AwaitingLock(plugin.clone(), Purpose::Register),
         Operation::AskingInfo(Goal::Observe { is_new: true }),
@@ -232,7 +232,7 @@ fn state_name(state: &Operation) -> String {
         Operation::Deregistering(_, Then::Refuse(_)) => "(Refuse)",
         _ => "",
     };
-    format!("{}{detail}", state.state())
+    format!("{}{detail}", state.state_name())
 }
 
 fn show_step(step: &Step, calls: &[String]) -> String {
@@ -269,7 +269,7 @@ fn every_state_meets_every_event() {
                 now,
                 ..Recorder::default()
             };
-            let step = state.clone().handle(event, &mut recorder);
+            let step = state.clone().handle_event(event, &mut recorder);
             if let Step::Ignores(_, name) = &step {
                 assert_eq!(event_name.split(['(', ',']).next(), Some(*name));
             }
@@ -396,10 +396,11 @@ fn a_plugin_is_registered_in_one_step() {
         is_prompt: true,
         ..Recorder::default()
     };
-    let Step::Goes(operation) = Operation::begin(register(true), &mut recorder) else {
+    let Step::Goes(operation) = Operation::start_dial(registration_goal(true), &mut recorder)
+    else {
         panic!("it dials")
     };
-    let step = operation.handle(Event::Connected, &mut recorder);
+    let step = operation.handle_event(Event::Connected, &mut recorder);
     assert_eq!(
         show_step(&step, &recorder.calls),
         "ended: Registered [Dial, GetInfo, AcquireLock, Ask(Validate), EnterActual, Ask(Register), \
@@ -413,23 +414,25 @@ fn a_check_goes_on_to_the_endpoint_if_the_driver_is_lost() {
         endpoint: "/p/a.sock".into(),
         ..info()
     };
-    let plugin = Arc::new(Plugin::from_info(info.clone(), socket()).expect("it has a name"));
+    let plugin = Arc::new(Plugin::from_info(info.clone(), socket_path()).expect("it has a name"));
     let mut recorder = Recorder {
         is_driver_lost: true,
         ..Recorder::default()
     };
     let asking = Operation::AskingInfo(Goal::Check(plugin.clone()));
     let reply = Event::Replied(Ok(info.encode_to_vec()));
-    let Step::Goes(dialing) = asking.handle(reply, &mut recorder) else {
+    let Step::Goes(dialing) = asking.handle_event(reply, &mut recorder) else {
         panic!("it dials")
     };
-    let step = dialing.clone().handle(Event::Connected, &mut recorder);
+    let step = dialing
+        .clone()
+        .handle_event(Event::Connected, &mut recorder);
     let calls = "MonitorLiveness(Registration), DialEndpoint, MonitorLiveness(Endpoint)";
     assert_eq!(
         show_step(&step, &recorder.calls),
         format!("ended: Alive [{calls}]")
     );
-    let step = dialing.handle(Event::DialFailed(DialError::Refused), &mut recorder);
+    let step = dialing.handle_event(Event::DialFailed(DialError::Refused), &mut recorder);
     let Step::Ends(Outcome::Failed(failure)) = step else {
         panic!("it fails")
     };
@@ -448,7 +451,7 @@ fn a_second_connection_that_dies_is_not_replaced() {
         let Step::Goes(operation) = step else {
             panic!("it is redialed once: {step:?}")
         };
-        step = operation.handle(event, &mut recorder);
+        step = operation.handle_event(event, &mut recorder);
     }
     let dials = recorder.calls.iter().filter(|call| *call == "Dial");
     assert_eq!(dials.count(), 1, "{:?}", recorder.calls);
@@ -457,19 +460,19 @@ fn a_second_connection_that_dies_is_not_replaced() {
 #[test]
 fn a_new_socket_is_dialed_with_doubling_pauses() {
     let mut recorder = Recorder::default();
-    let mut step = Operation::begin(register(true), &mut recorder);
+    let mut step = Operation::start_dial(registration_goal(true), &mut recorder);
     let mut pauses = Vec::new();
     while let Step::Goes(operation) = step {
         step = match operation {
             Operation::Dialing(..) => {
                 let refused = Event::DialFailed(DialError::Refused);
-                operation.handle(refused, &mut recorder)
+                operation.handle_event(refused, &mut recorder)
             }
             waiting => {
                 let until = waiting.deadline().expect("it waits for a moment");
                 pauses.push(until.saturating_since(recorder.now).as_micros());
                 recorder.now = until;
-                waiting.handle(Event::Timeout, &mut recorder)
+                waiting.handle_event(Event::Timeout, &mut recorder)
             }
         };
     }
@@ -485,10 +488,11 @@ fn a_new_socket_is_dialed_with_doubling_pauses() {
 /// Returns the step after a failed dial of a socket that has failed before.
 fn step_after_failed_dial(error: DialError) -> Step {
     let mut recorder = Recorder::default();
-    let Step::Goes(operation) = Operation::begin(register(false), &mut recorder) else {
+    let Step::Goes(operation) = Operation::start_dial(registration_goal(false), &mut recorder)
+    else {
         panic!("it dials")
     };
-    operation.handle(Event::DialFailed(error), &mut recorder)
+    operation.handle_event(Event::DialFailed(error), &mut recorder)
 }
 
 #[test]

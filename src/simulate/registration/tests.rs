@@ -47,7 +47,7 @@ impl Session {
 
     /// Establishes the connection that the plugin has requested.
     fn connect(&mut self) -> Connection {
-        let conn = self.plugin.connected(self.now);
+        let conn = self.plugin.handle_connected(self.now);
         let kubelet = Server::new(&[registration::REGISTER], 1 << 16, self.now);
         Connection { conn, kubelet }
     }
@@ -59,7 +59,8 @@ impl Session {
 
     /// Creates a new `kubelet.sock`.
     fn create_kubelet_socket(&mut self, is_socket_in_place: bool) {
-        self.plugin.kubelet_created(is_socket_in_place, self.now);
+        self.plugin
+            .handle_kubelet_created(is_socket_in_place, self.now);
         self.advance_time(0);
     }
 
@@ -90,7 +91,7 @@ impl Connection {
             }
             let client = session.plugin.endpoint(self.conn).expect("it is connected");
             let back = carry(&mut self.kubelet, client, session.now);
-            session.plugin.advance(session.now);
+            session.plugin.handle_io(session.now);
             if there + back == 0 {
                 return request;
             }
@@ -107,7 +108,7 @@ impl Connection {
         self.exchange(session);
         assert!(session.plugin.is_closed(self.conn), "one call is enough");
         assert!(self.kubelet.is_closed(), "GOAWAY was sent");
-        session.plugin.forget(self.conn);
+        session.plugin.remove_connection(self.conn);
         request
     }
 }
@@ -177,7 +178,7 @@ fn a_refusal_is_reported_and_retried_with_a_pause() {
     connection.answer(&mut session, Ok(()));
     assert_eq!(session.take_outputs(), ["registered"]);
     session.create_kubelet_socket(true);
-    session.plugin.dial_failed("why", session.now);
+    session.plugin.handle_dial_failed("why", session.now);
     let pause = session.plugin.poll_timeout();
     let first = session.now + config::REGISTER_RETRY.first;
     assert_eq!(pause, Some(first), "a success forgets the failures");
@@ -186,7 +187,9 @@ fn a_refusal_is_reported_and_retried_with_a_pause() {
 #[test]
 fn a_failed_connection_is_retried() {
     let mut session = Session::start();
-    session.plugin.dial_failed("nothing listens", session.now);
+    session
+        .plugin
+        .handle_dial_failed("nothing listens", session.now);
     let expected = "cannot connect to kubelet.sock: nothing listens; retrying in 100ms";
     assert_eq!(session.take_outputs(), [expected]);
     session.advance_time(100);
@@ -199,11 +202,11 @@ fn a_failed_connection_is_retried() {
         .endpoint(connection.conn)
         .expect("a connection");
     client.eof(session.now);
-    session.plugin.advance(session.now);
+    session.plugin.handle_io(session.now);
     let lines = session.take_outputs().concat();
     assert!(lines.starts_with("not registered: "), "{lines}");
     assert!(lines.ends_with("; retrying in 200ms"), "{lines}");
-    session.plugin.forget(connection.conn);
+    session.plugin.remove_connection(connection.conn);
     session.advance_time(200);
     assert_eq!(session.take_outputs(), ["Dial"]);
 }
@@ -214,7 +217,7 @@ fn a_call_without_a_reply_times_out() {
     let mut connection = session.connect();
     connection.exchange(&mut session).expect("a call");
     session.advance_time(9_999);
-    session.plugin.advance(session.now);
+    session.plugin.handle_io(session.now);
     assert_eq!(session.take_outputs(), [""; 0]);
     session.advance_time(1);
     let lines = session.take_outputs().concat();
@@ -226,7 +229,7 @@ fn a_call_without_a_reply_times_out() {
 #[test]
 fn a_plugin_waits_until_kubelet_creates_its_socket() {
     let mut session = Session::start();
-    session.plugin.kubelet_missing();
+    session.plugin.handle_kubelet_missing();
     let expected = "kubelet.sock does not exist, waiting for it";
     assert_eq!(session.take_outputs(), [expected]);
     assert_eq!(session.plugin.poll_timeout(), None);
@@ -257,9 +260,9 @@ fn a_new_kubelet_socket_is_dialed_at_once_in_every_state() {
     let states: [(&str, Reach); 5] = [
         ("Dialing", |_| {}),
         ("Pausing", |session| {
-            session.plugin.dial_failed("why", session.now);
+            session.plugin.handle_dial_failed("why", session.now);
         }),
-        ("Waiting", |session| session.plugin.kubelet_missing()),
+        ("Waiting", |session| session.plugin.handle_kubelet_missing()),
         ("Calling", |session| {
             let mut connection = session.connect();
             connection.exchange(session).expect("a call");
@@ -294,7 +297,7 @@ fn a_reply_from_before_a_restart_of_kubelet_is_ignored() {
     assert!(session.plugin.is_closed(old.conn));
     let mut new = session.connect();
     assert!(session.plugin.endpoint(old.conn).is_none());
-    session.plugin.forget(old.conn);
+    session.plugin.remove_connection(old.conn);
     session.take_outputs();
     new.answer(&mut session, Ok(()));
     assert_eq!(session.take_outputs(), ["registered"]);

@@ -6,9 +6,9 @@ use super::*;
 fn a_device_plugin_lists_its_devices_after_each_change() {
     let mut session = Session::start(&profile("DevicePlugin"));
     let method = device_plugin::GET_DEVICE_PLUGIN_OPTIONS;
-    let options: DevicePluginOptions = session.ask(method, &Empty {}).expect("options");
+    let options: DevicePluginOptions = session.call(method, &Empty {}).expect("options");
     assert_eq!(options, DevicePluginOptions::default());
-    session.take_reports();
+    session.take_outputs();
 
     session.watch(device_plugin::LIST_AND_WATCH);
     assert_eq!(
@@ -30,7 +30,7 @@ fn a_device_plugin_lists_its_devices_after_each_change() {
         ["device-0 Healthy, device-1 Healthy"]
     );
     assert_eq!(
-        session.take_reports(),
+        session.take_outputs(),
         [
             "device stream opened",
             "device-1 is now unhealthy",
@@ -45,8 +45,8 @@ fn a_device_plugin_lists_its_devices_after_each_change() {
         .endpoint(session.conn)
         .expect("it is accepted");
     server.eof(session.now);
-    session.plugin.advance(session.now);
-    assert_eq!(session.take_reports(), ["device stream closed"]);
+    session.plugin.handle_io(session.now);
+    assert_eq!(session.take_outputs(), ["device stream closed"]);
     assert!(session.plugin.is_closed(session.conn));
 }
 
@@ -95,7 +95,7 @@ fn the_health_of_a_device_changes_periodically() {
         (1, &["device-1 is now healthy"]),
     ] {
         session.advance_time(millis);
-        assert_eq!(session.take_reports(), reports);
+        assert_eq!(session.take_outputs(), reports);
     }
     assert_eq!(
         session.plugin.poll_timeout(),
@@ -132,7 +132,7 @@ fn a_plugin_without_devices_ignores_a_toggle() {
     let mut session = Session::start(&profile("CSIPlugin"));
     session.plugin.toggle_health(session.now);
     assert_eq!(
-        session.take_reports(),
+        session.take_outputs(),
         ["ignored SIGUSR1: plugins of this type have no devices"]
     );
 }
@@ -144,7 +144,7 @@ fn allocate_has_a_response_for_each_container() {
         let devices_ids = ids.iter().map(|id| (*id).to_owned()).collect();
         let container_requests = vec![ContainerAllocateRequest { devices_ids }; containers];
         let request = AllocateRequest { container_requests };
-        let answer = session.ask::<AllocateResponse>(device_plugin::ALLOCATE, &request);
+        let answer = session.call::<AllocateResponse>(device_plugin::ALLOCATE, &request);
         answer.map(|answer| answer.container_responses)
     };
     for containers in [0, 1, 1_000] {
@@ -158,10 +158,10 @@ fn allocate_has_a_response_for_each_container() {
     assert_eq!(given[0].envs["SIMULATED_DEVICES"], "device-0,device-1");
     assert_eq!(given[0].mounts.len(), 1);
     let method = device_plugin::GET_PREFERRED_ALLOCATION;
-    let answer = session.ask(method, &PreferredAllocationRequest::default());
+    let answer = session.call(method, &PreferredAllocationRequest::default());
     assert_eq!(answer, Ok(PreferredAllocationResponse::default()));
     let method = device_plugin::PRE_START_CONTAINER;
-    let answer = session.ask(method, &PreStartContainerRequest::default());
+    let answer = session.call(method, &PreStartContainerRequest::default());
     assert_eq!(answer, Ok(PreStartContainerResponse {}));
 
     let names = Profile {

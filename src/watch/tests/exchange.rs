@@ -7,27 +7,27 @@ use super::*;
 fn two_directories() -> Timeline {
     let mut timeline =
         Timeline::scanned(&[("a", EntryKind::Directory), ("b", EntryKind::Directory)]);
-    timeline.scan_ok("/p/a", 2, &[("x", socket(1))]);
-    timeline.scan_ok("/p/b", 3, &[("y", socket(2))]);
+    timeline.answer_scan_ok("/p/a", 2, &[("x", socket(1))]);
+    timeline.answer_scan_ok("/p/b", 3, &[("y", socket(2))]);
     timeline.expect(&[
         "scan /p/a",
         "scan /p/b",
         "found /p/a/x #1",
         "found /p/b/y #2",
     ]);
-    timeline.later();
+    timeline.skip_scan_pause();
     timeline
 }
 
 /// Reports the kernel's events for an exchange of the directories `a` and `b` in `/p`, whose
 /// watches are given.
 fn exchange_directories(timeline: &mut Timeline, a: i32, b: i32) {
-    timeline.vanished(1, "a");
-    timeline.dir_appeared(1, "b");
-    timeline.event(Event::Moved { watch: WatchId(a) });
-    timeline.vanished(1, "b");
-    timeline.dir_appeared(1, "a");
-    timeline.event(Event::Moved { watch: WatchId(b) });
+    timeline.report_vanished(1, "a");
+    timeline.report_dir_appeared(1, "b");
+    timeline.handle_event(Event::Moved { watch: WatchId(a) });
+    timeline.report_vanished(1, "b");
+    timeline.report_dir_appeared(1, "a");
+    timeline.handle_event(Event::Moved { watch: WatchId(b) });
 }
 
 impl Timeline {
@@ -41,24 +41,24 @@ impl Timeline {
 #[test]
 fn a_name_that_reappears_at_once_loses_nothing() {
     let mut t = Timeline::scanned(&[("a", socket(1)), ("sub", EntryKind::Directory)]);
-    t.scan_ok("/p/sub", 2, &[("b", socket(2))]);
+    t.answer_scan_ok("/p/sub", 2, &[("b", socket(2))]);
     t.expect(&["found /p/a #1", "scan /p/sub", "found /p/sub/b #2"]);
-    t.later();
-    t.vanished(1, "a");
-    t.vanished(1, "sub");
+    t.skip_scan_pause();
+    t.report_vanished(1, "a");
+    t.report_vanished(1, "sub");
     t.expect(&["examine /p/a", "examine /p/sub"]);
-    t.examine("/p/a", socket(1));
-    t.examine("/p/sub", EntryKind::Directory);
+    t.answer_examination("/p/a", socket(1));
+    t.answer_examination("/p/sub", EntryKind::Directory);
     t.expect(&["scan /p/sub"]);
-    t.scan_ok("/p/sub", 2, &[("b", socket(2))]);
+    t.answer_scan_ok("/p/sub", 2, &[("b", socket(2))]);
     t.expect_silence();
 }
 
 #[test]
 fn a_name_that_vanished_and_was_never_known_is_not_examined() {
     let mut t = Timeline::scanned(&[]);
-    t.vanished(1, "note.txt");
-    t.vanished(9, "a");
+    t.report_vanished(1, "note.txt");
+    t.report_vanished(9, "a");
     t.expect_silence();
 }
 
@@ -67,10 +67,10 @@ fn many_events_of_one_name_cause_one_examination() {
     let mut t = Timeline::scanned(&[("a", socket(1)), ("b", socket(2))]);
     t.expect(&["found /p/a #1", "found /p/b #2"]);
     for _ in 0..100 {
-        t.vanished(1, "a");
-        t.appeared(1, "b");
-        t.appeared(1, "a");
-        t.vanished(1, "b");
+        t.report_vanished(1, "a");
+        t.report_appeared(1, "b");
+        t.report_appeared(1, "a");
+        t.report_vanished(1, "b");
     }
     t.expect(&["examine /p/a", "examine /p/b"]);
 }
@@ -83,11 +83,11 @@ fn a_known_name_that_changes_continually_is_examined_less_often() {
     for ms in 0..3000 {
         t.now = Time::from_millis(ms);
         t.watch.handle_timeout(t.now);
-        t.vanished(1, "a");
-        t.appeared(1, "a");
+        t.report_vanished(1, "a");
+        t.report_appeared(1, "a");
         while t.watch.poll_output().is_some() {
             examinations.push(ms);
-            t.examine("/p/a", socket(1));
+            t.answer_examination("/p/a", socket(1));
         }
     }
     assert_eq!(
@@ -103,15 +103,15 @@ fn a_known_name_that_changes_continually_is_examined_less_often() {
 fn two_sockets_that_are_exchanged_are_found_again() {
     let mut t = Timeline::scanned(&[("a", socket(1)), ("b", socket(2))]);
     t.expect(&["found /p/a #1", "found /p/b #2"]);
-    t.vanished(1, "a");
-    t.appeared(1, "b");
-    t.vanished(1, "b");
-    t.appeared(1, "a");
+    t.report_vanished(1, "a");
+    t.report_appeared(1, "b");
+    t.report_vanished(1, "b");
+    t.report_appeared(1, "a");
     t.expect(&["examine /p/a", "examine /p/b"]);
-    t.examine("/p/a", socket(2));
-    t.examine("/p/b", socket(1));
+    t.answer_examination("/p/a", socket(2));
+    t.answer_examination("/p/b", socket(1));
     t.expect(&["lost /p/a", "scan root /p", "found /p/b #1"]);
-    t.scan_ok("/p", 1, &[("a", socket(2)), ("b", socket(1))]);
+    t.answer_scan_ok("/p", 1, &[("a", socket(2)), ("b", socket(1))]);
     t.expect(&["found /p/a #2"]);
 }
 
@@ -120,14 +120,14 @@ fn a_socket_that_is_replaced_back_and_forth_is_found_each_time() {
     let mut t = Timeline::scanned(&[("a", socket(1))]);
     t.expect(&["found /p/a #1"]);
     for inode in [2, 1, 2] {
-        t.later();
-        t.appeared(1, "a");
+        t.skip_scan_pause();
+        t.report_appeared(1, "a");
         t.expect(&["examine /p/a"]);
-        t.examine("/p/a", socket(inode));
+        t.answer_examination("/p/a", socket(inode));
         t.expect(&[&format!("found /p/a #{inode}")]);
-        t.later();
-        t.appeared(1, "a");
-        t.examine("/p/a", socket(inode));
+        t.skip_scan_pause();
+        t.report_appeared(1, "a");
+        t.answer_examination("/p/a", socket(inode));
         t.expect(&["examine /p/a"]);
     }
 }
@@ -137,24 +137,24 @@ fn two_directories_that_are_exchanged_do_not_share_a_watch() {
     let mut t = two_directories();
     exchange_directories(&mut t, 2, 3);
     t.take_outputs();
-    t.examine("/p/a", EntryKind::Directory);
-    t.scan_ok("/p/a", 3, &[("y", socket(2))]);
+    t.answer_examination("/p/a", EntryKind::Directory);
+    t.answer_scan_ok("/p/a", 3, &[("y", socket(2))]);
     t.expect(&["unwatch 2", "/p/a: it is already watched as /p/b"]);
     // `/p/b` is not the directory of watch 3 any more, so watch 3 is removed.
-    t.scan_ok("/p/b", 4, &[("x", socket(1))]);
+    t.answer_scan_ok("/p/b", 4, &[("x", socket(1))]);
     t.expect(&["unwatch 3", "examine /p/b/y"]);
-    t.examine_gone("/p/b/y");
+    t.answer_examination_gone("/p/b/y");
     t.expect(&["lost /p/b/y"]);
     t.tick();
     t.expect(&["scan /p/a", "scan /p/b"]);
-    t.scan_ok("/p/a", 5, &[("y", socket(2))]);
-    t.scan_ok("/p/b", 4, &[("x", socket(1))]);
+    t.answer_scan_ok("/p/a", 5, &[("y", socket(2))]);
+    t.answer_scan_ok("/p/b", 4, &[("x", socket(1))]);
     t.expect(&["found /p/a/y #2", "examine /p/a/x", "/p/a: recovered"]);
-    t.examine_gone("/p/a/x");
+    t.answer_examination_gone("/p/a/x");
     t.expect(&["lost /p/a/x"]);
     t.tick();
     t.expect(&["scan /p/b"]);
-    t.scan_ok("/p/b", 4, &[("x", socket(1))]);
+    t.answer_scan_ok("/p/b", 4, &[("x", socket(1))]);
     t.expect(&["found /p/b/x #1"]);
 }
 
@@ -164,10 +164,10 @@ fn directories_that_are_exchanged_twice_lose_nothing() {
     exchange_directories(&mut t, 2, 3);
     exchange_directories(&mut t, 2, 3);
     t.take_outputs();
-    t.examine("/p/a", EntryKind::Directory);
-    t.examine("/p/b", EntryKind::Directory);
-    t.scan_ok("/p/a", 2, &[("x", socket(1))]);
-    t.scan_ok("/p/b", 3, &[("y", socket(2))]);
+    t.answer_examination("/p/a", EntryKind::Directory);
+    t.answer_examination("/p/b", EntryKind::Directory);
+    t.answer_scan_ok("/p/a", 2, &[("x", socket(1))]);
+    t.answer_scan_ok("/p/b", 3, &[("y", socket(2))]);
     let wanted = t.take_outputs();
     assert!(wanted.iter().all(|it| it.starts_with("scan")), "{wanted:?}");
 }
@@ -176,15 +176,15 @@ fn directories_that_are_exchanged_twice_lose_nothing() {
 fn directories_that_are_exchanged_back_keep_their_own_watches() {
     let mut t = two_directories();
     exchange_directories(&mut t, 2, 3);
-    t.scan_ok("/p/b", 2, &[("x", socket(1))]);
+    t.answer_scan_ok("/p/b", 2, &[("x", socket(1))]);
     exchange_directories(&mut t, 2, 3);
-    t.scan_ok("/p/a", 2, &[("x", socket(1))]);
-    t.scan_ok("/p/b", 3, &[("y", socket(2))]);
-    t.examine_gone("/p/b/x");
+    t.answer_scan_ok("/p/a", 2, &[("x", socket(1))]);
+    t.answer_scan_ok("/p/b", 3, &[("y", socket(2))]);
+    t.answer_examination_gone("/p/b/x");
     let wanted = t.take_outputs();
     assert!(!wanted.contains(&"lost /p/a/x".to_owned()), "{wanted:?}");
     assert!(!wanted.contains(&"lost /p/b/y".to_owned()), "{wanted:?}");
-    t.appeared(2, "new");
-    t.appeared(3, "new");
+    t.report_appeared(2, "new");
+    t.report_appeared(3, "new");
     t.expect(&["examine /p/a/new", "examine /p/b/new"]);
 }

@@ -47,14 +47,14 @@ impl World {
         NAMES[usize::try_from(self.pick(5)).unwrap()]
     }
 
-    fn vanished(&mut self, name: &str) {
+    fn queue_vanished(&mut self, name: &str) {
         self.events.push_back(Event::Vanished {
             watch: WatchId(1),
             name: name.into(),
         });
     }
 
-    fn appeared(&mut self, name: &str) {
+    fn queue_appeared(&mut self, name: &str) {
         self.events.push_back(Event::Appeared {
             watch: WatchId(1),
             name: name.into(),
@@ -62,7 +62,7 @@ impl World {
         });
     }
 
-    fn moved(&mut self, name: &str) {
+    fn queue_moved(&mut self, name: &str) {
         let inode = self.directories.get(name);
         if let Some(watch) = inode.and_then(|inode| self.watches.get(inode)) {
             let watch = WatchId(*watch);
@@ -77,7 +77,7 @@ impl World {
                 let watch = WatchId(watch);
                 self.events.push_back(Event::Unwatched { watch });
             }
-            self.vanished(name);
+            self.queue_vanished(name);
         }
     }
 
@@ -91,7 +91,7 @@ impl World {
             socket(self.last_inode)
         };
         self.entries.insert(name, kind);
-        self.appeared(name);
+        self.queue_appeared(name);
     }
 
     /// Creates a hard link `to` to the socket at `from`.
@@ -101,7 +101,7 @@ impl World {
             self.entries.contains_key(to),
         ) {
             self.entries.insert(to, kind);
-            self.appeared(to);
+            self.queue_appeared(to);
         }
     }
 
@@ -115,9 +115,9 @@ impl World {
         self.directories.extend(directories.1.map(|it| (a, it)));
         for (from, to) in [(a, b), (b, a)] {
             if self.entries.contains_key(to) {
-                self.vanished(from);
-                self.appeared(to);
-                self.moved(to);
+                self.queue_vanished(from);
+                self.queue_appeared(to);
+                self.queue_moved(to);
             }
         }
     }
@@ -141,11 +141,11 @@ impl World {
                 .iter()
                 .map(|(name, kind)| (*name, *kind))
                 .collect();
-            return t.scan_ok(dir, 1, &entries);
+            return t.answer_scan_ok(dir, 1, &entries);
         }
         let name = dir.trim_start_matches("/p/");
         let Some(inode) = self.directories.get(name) else {
-            return t.scan_missing(dir);
+            return t.answer_scan_missing(dir);
         };
         let watch = self.watches.entry(*inode).or_insert_with(|| {
             self.last_watch += 1;
@@ -153,7 +153,7 @@ impl World {
         });
         // Each directory contains a different socket.
         let (watch, inside) = (*watch, socket(1000 + inode));
-        t.scan_ok(dir, watch, &[("s", inside)]);
+        t.answer_scan_ok(dir, watch, &[("s", inside)]);
     }
 
     fn examine(&self, path: &str) -> EntryKind {
@@ -176,7 +176,7 @@ impl World {
             Output::Scan { dir, .. } => self.scan(t, dir.to_str().unwrap()),
             Output::Examine { path } => {
                 let path = path.to_str().unwrap();
-                t.examine(path, self.examine(path));
+                t.answer_examination(path, self.examine(path));
             }
             Output::Unwatch { watch } => {
                 self.watches.retain(|_, it| *it != watch.0);
@@ -225,13 +225,13 @@ fn all_sockets_are_known_after_any_changes() {
                 0 => world.change_something(),
                 1 => {
                     if let Some(event) = world.events.pop_front() {
-                        t.event(event);
+                        t.handle_event(event);
                     }
                 }
                 2 if world.pick(8) == 0 => {
                     world.events.clear();
                     match world.pick(2) {
-                        0 => t.event(Event::Overflowed),
+                        0 => t.handle_event(Event::Overflowed),
                         _ => requested = Some(t.watch.request_rescan()),
                     }
                 }
@@ -247,7 +247,7 @@ fn all_sockets_are_known_after_any_changes() {
         loop {
             while world.carry_out_output(&mut t) {}
             match world.events.pop_front() {
-                Some(event) => t.event(event),
+                Some(event) => t.handle_event(event),
                 None if t.watch.poll_timeout() < Some(end) => t.tick(),
                 None => break,
             }

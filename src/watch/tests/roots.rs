@@ -32,9 +32,9 @@ fn adding_and_removing_a_root_does_not_affect_others() {
     t.expect(&["found /p/a #1"]);
     t.add_root("/q", 2, &[("b", socket(2)), ("sub", EntryKind::Directory)]);
     t.expect(&["found /q/b #2", "scan /q/sub"]);
-    t.scan_ok("/q/sub", 3, &[("c", socket(3))]);
-    t.appeared(2, "d");
-    t.examine("/q/d", socket(4));
+    t.answer_scan_ok("/q/sub", 3, &[("c", socket(3))]);
+    t.report_appeared(2, "d");
+    t.answer_examination("/q/d", socket(4));
     t.expect(&["found /q/sub/c #3", "examine /q/d", "found /q/d #4"]);
 
     t.remove_root("/q");
@@ -49,7 +49,7 @@ fn adding_and_removing_a_root_does_not_affect_others() {
     t.remove_root("/q");
     t.remove_root("/p/sub");
     t.expect_silence();
-    t.appeared(1, "e");
+    t.report_appeared(1, "e");
     t.expect(&["examine /p/e"]);
 }
 
@@ -61,22 +61,22 @@ fn late_events_and_answers_of_a_removed_root_change_nothing() {
     t.remove_root("/q");
     t.expect(&["lost /q/a", "unwatch 2"]);
 
-    t.appeared(2, "b");
-    t.dir_appeared(2, "dir");
-    t.vanished(2, "a");
-    t.event(Event::Moved { watch: WatchId(2) });
-    t.event(Event::Unwatched { watch: WatchId(2) });
-    t.examine("/q/b", socket(2));
-    t.examine("/q/b", EntryKind::Unknown);
-    t.examine("/q/dir", EntryKind::Directory);
-    t.examine_gone("/q/a");
-    t.input(Input::Doubted {
+    t.report_appeared(2, "b");
+    t.report_dir_appeared(2, "dir");
+    t.report_vanished(2, "a");
+    t.handle_event(Event::Moved { watch: WatchId(2) });
+    t.handle_event(Event::Unwatched { watch: WatchId(2) });
+    t.answer_examination("/q/b", socket(2));
+    t.answer_examination("/q/b", EntryKind::Unknown);
+    t.answer_examination("/q/dir", EntryKind::Directory);
+    t.answer_examination_gone("/q/a");
+    t.handle_input(Input::Doubted {
         path: Path::new("/q/a").into(),
     });
-    t.input(Input::Remounted { dir: "/q".into() });
+    t.handle_input(Input::Remounted { dir: "/q".into() });
     t.expect_silence();
     // The watch that the shell has added in the meantime is removed.
-    t.scan_ok("/q/sub", 3, &[("b", socket(2))]);
+    t.answer_scan_ok("/q/sub", 3, &[("b", socket(2))]);
     t.expect(&["unwatch 3"]);
     t.expect_idle();
 }
@@ -86,23 +86,23 @@ fn pending_work_for_a_removed_root_is_dropped() {
     let mut t = Timeline::scanned(&[]);
     t.add_root("/q", 2, &[("a", socket(1)), ("sub", EntryKind::Directory)]);
     t.expect(&["found /q/a #1", "scan /q/sub"]);
-    t.scan_ok("/q/sub", 3, &[]);
+    t.answer_scan_ok("/q/sub", 3, &[]);
     // Pauses of each kind: of a name, of a directory and of a path in doubt.
     for _ in 0..2 {
-        t.vanished(2, "a");
-        t.event(Event::Moved { watch: WatchId(2) });
-        t.input(Input::Doubted {
+        t.report_vanished(2, "a");
+        t.handle_event(Event::Moved { watch: WatchId(2) });
+        t.handle_input(Input::Doubted {
             path: Path::new("/q/a").into(),
         });
-        t.examine("/q/a", socket(1));
+        t.answer_examination("/q/a", socket(1));
     }
     // A problem whose directory is scanned again, found sockets, and a round.
-    t.scan(
+    t.answer_scan(
         "/q",
         not_watched(),
         Ok(listing(&[("b", socket(2)), ("c", socket(3))])),
     );
-    t.event(Event::Overflowed);
+    t.handle_event(Event::Overflowed);
     t.remove_root("/q");
     t.expect(&[
         "found /q/b #2",
@@ -114,12 +114,12 @@ fn pending_work_for_a_removed_root_is_dropped() {
         "unwatch 2",
         "unwatch 3",
     ]);
-    t.scan_ok("/p", 1, &[]);
+    t.answer_scan_ok("/p", 1, &[]);
     t.watch.handle_timeout(t.now + config::WATCH_RETRY);
     t.expect_silence();
     t.expect_idle();
     // The directories are scanned when the root is added again.
-    t.later();
+    t.skip_scan_pause();
     t.add_root("/q", 4, &[("sub", EntryKind::Directory)]);
     t.expect(&["scan /q/sub"]);
 }
@@ -132,16 +132,16 @@ fn a_root_that_is_added_again_at_once_keeps_its_watch() {
     t.remove_root("/q");
     t.add_root("/q", 2, &[("a", socket(1))]);
     t.expect(&["lost /q/a", "found /q/a #1"]);
-    t.appeared(2, "b");
+    t.report_appeared(2, "b");
     t.expect(&["examine /q/b"]);
 
     t.remove_root("/q");
     t.expect(&["lost /q/a", "unwatch 2"]);
     t.add_root("/q", 3, &[("a", socket(1))]);
-    t.event(Event::Unwatched { watch: WatchId(2) });
-    t.appeared(2, "late");
+    t.handle_event(Event::Unwatched { watch: WatchId(2) });
+    t.report_appeared(2, "late");
     t.expect(&["found /q/a #1"]);
-    t.appeared(3, "b");
+    t.report_appeared(3, "b");
     t.expect(&["examine /q/b"]);
     t.expect_idle();
 }
@@ -149,7 +149,7 @@ fn a_root_that_is_added_again_at_once_keeps_its_watch() {
 #[test]
 fn a_root_with_a_problem_that_prevents_a_start_is_not_added() {
     let mut t = Timeline::scanned(&[("sub", EntryKind::Directory)]);
-    t.scan_ok("/p/sub", 2, &[("a", socket(1))]);
+    t.answer_scan_ok("/p/sub", 2, &[("a", socket(1))]);
     t.expect(&["scan /p/sub", "found /p/sub/a #1"]);
     let denied = || Problem::NotRead(Cause::Denied);
     for problem in [Problem::Missing, Problem::NotADirectory, denied()] {
@@ -174,18 +174,18 @@ fn a_root_with_a_problem_that_prevents_a_start_is_not_added() {
 #[test]
 fn a_root_that_is_moved_into_another_one_is_watched_there() {
     let mut t = Timeline::on(&["/p", "/q"]);
-    t.scan_ok("/p", 1, &[]);
-    t.scan_ok("/q", 2, &[("a", socket(1))]);
+    t.answer_scan_ok("/p", 1, &[]);
+    t.answer_scan_ok("/q", 2, &[("a", socket(1))]);
     while t.watch.poll_output().is_some() {}
-    t.later();
-    t.dir_appeared(1, "q");
-    t.scan_ok("/p/q", 2, &[("a", socket(1))]);
+    t.skip_scan_pause();
+    t.report_dir_appeared(1, "q");
+    t.answer_scan_ok("/p/q", 2, &[("a", socket(1))]);
     t.expect(&["scan /p/q", "/p/q: it is already watched as /q"]);
-    t.scan_missing("/q");
+    t.answer_scan_missing("/q");
     t.expect(&["lost /q/a", "unwatch 2", "/q: it does not exist"]);
     t.tick();
     t.expect(&["scan /p/q", "create and scan /q"]);
-    t.scan_ok("/p/q", 3, &[("a", socket(1))]);
+    t.answer_scan_ok("/p/q", 3, &[("a", socket(1))]);
     t.expect(&["found /p/q/a #1", "/p/q: recovered"]);
 }
 

@@ -11,11 +11,11 @@ fn a_directory_that_changes_continually_is_scanned_less_often() {
     for ms in 0..30_000 {
         t.now = Time::from_millis(ms);
         t.watch.handle_timeout(t.now);
-        t.event(Event::Moved { watch: WatchId(1) });
+        t.handle_event(Event::Moved { watch: WatchId(1) });
         while let Some(output) = t.watch.poll_output() {
             assert_eq!(describe(&output), "scan root /p");
             scans.push(ms);
-            t.scan_ok("/p", 1, &[]);
+            t.answer_scan_ok("/p", 1, &[]);
         }
     }
     assert_eq!(
@@ -26,13 +26,13 @@ fn a_directory_that_changes_continually_is_scanned_less_often() {
     );
     t.tick();
     t.expect(&["scan root /p"]);
-    t.scan_ok("/p", 1, &[]);
+    t.answer_scan_ok("/p", 1, &[]);
     t.expect_idle();
     t.now += 2 * config::PAUSE_CALM;
     for _ in 0..2 {
-        t.event(Event::Moved { watch: WatchId(1) });
+        t.handle_event(Event::Moved { watch: WatchId(1) });
         t.expect(&["scan root /p"]);
-        t.scan_ok("/p", 1, &[]);
+        t.answer_scan_ok("/p", 1, &[]);
         t.now += config::SCAN_PAUSES.first;
     }
 }
@@ -45,14 +45,14 @@ fn the_directories_that_the_user_named_are_scanned_first() {
         .iter()
         .map(|it| (it.as_str(), EntryKind::Directory))
         .collect();
-    t.scan_ok("/p", 1, &dirs);
-    t.scan_ok("/q", 2, &[]);
+    t.answer_scan_ok("/p", 1, &dirs);
+    t.answer_scan_ok("/q", 2, &[]);
     for (name, watch) in names.iter().zip(3..) {
-        t.scan_ok(&format!("/p/{name}"), watch, &[]);
+        t.answer_scan_ok(&format!("/p/{name}"), watch, &[]);
     }
     while t.watch.poll_output().is_some() {}
-    assert_eq!(t.watch.tree.paths_from_roots().len(), 2 + names.len());
-    t.event(Event::Overflowed);
+    assert_eq!(t.watch.tree.paths_roots_first().len(), 2 + names.len());
+    t.handle_event(Event::Overflowed);
     for root in ["/p", "/q"] {
         let output = t.watch.poll_output().expect("a scan");
         assert_eq!(describe(&output), format!("scan root {root}"));
@@ -62,19 +62,19 @@ fn the_directories_that_the_user_named_are_scanned_first() {
 #[test]
 fn a_directory_that_is_removed_and_created_again_is_scanned() {
     let mut t = Timeline::scanned(&[("sub", EntryKind::Directory)]);
-    t.scan_ok("/p/sub", 2, &[("a", socket(1))]);
+    t.answer_scan_ok("/p/sub", 2, &[("a", socket(1))]);
     t.expect(&["scan /p/sub", "found /p/sub/a #1"]);
-    t.later();
-    t.vanished(1, "sub");
-    t.event(Event::Moved { watch: WatchId(2) });
+    t.skip_scan_pause();
+    t.report_vanished(1, "sub");
+    t.handle_event(Event::Moved { watch: WatchId(2) });
     // The examination is answered, and the scan is still pending.
     let examine = t.watch.poll_output().expect("an output");
     assert_eq!(describe(&examine), "examine /p/sub");
-    t.examine_gone("/p/sub");
-    t.later();
-    t.dir_appeared(1, "sub");
+    t.answer_examination_gone("/p/sub");
+    t.skip_scan_pause();
+    t.report_dir_appeared(1, "sub");
     t.expect(&["scan /p/sub", "lost /p/sub/a", "unwatch 2", "scan /p/sub"]);
-    t.scan_ok("/p/sub", 3, &[("a", socket(2))]);
+    t.answer_scan_ok("/p/sub", 3, &[("a", socket(2))]);
     t.expect(&["found /p/sub/a #2"]);
     t.expect_idle();
 }
@@ -83,9 +83,9 @@ fn a_directory_that_is_removed_and_created_again_is_scanned() {
 fn a_name_that_is_not_listed_is_examined() {
     let mut t = Timeline::scanned(&[("a", socket(1)), ("b", socket(2)), ("c", socket(3))]);
     t.expect(&["found /p/a #1", "found /p/b #2", "found /p/c #3"]);
-    t.event(Event::Moved { watch: WatchId(1) });
+    t.handle_event(Event::Moved { watch: WatchId(1) });
     t.expect(&["scan root /p"]);
-    t.scan_ok(
+    t.answer_scan_ok(
         "/p",
         1,
         &[
@@ -101,8 +101,8 @@ fn a_name_that_is_not_listed_is_examined() {
         "found /p/d #4",
         "examine /p/b",
     ]);
-    t.scan_ok("/p/a", 2, &[]);
-    t.examine_gone("/p/b");
+    t.answer_scan_ok("/p/a", 2, &[]);
+    t.answer_examination_gone("/p/b");
     t.expect(&["lost /p/b"]);
     t.expect_idle();
 }
@@ -114,11 +114,11 @@ fn lost_events_do_not_delay_directories_for_long() {
     for ms in 0..10_000 {
         t.now = Time::from_millis(ms);
         t.watch.handle_timeout(t.now);
-        t.event(Event::Overflowed);
+        t.handle_event(Event::Overflowed);
         while let Some(output) = t.watch.poll_output() {
             assert_eq!(describe(&output), "scan root /p");
             scans.push(ms);
-            t.scan_ok("/p", 1, &[]);
+            t.answer_scan_ok("/p", 1, &[]);
         }
     }
     let pause = u64::try_from(config::ROUND_PAUSE.as_millis()).unwrap();
@@ -128,7 +128,7 @@ fn lost_events_do_not_delay_directories_for_long() {
     );
     // A change of the directory itself does not wait for the pause between rounds.
     t.now += Duration::from_millis(pause - 1);
-    t.event(Event::Moved { watch: WatchId(1) });
+    t.handle_event(Event::Moved { watch: WatchId(1) });
     t.expect(&["scan root /p"]);
 }
 
@@ -136,12 +136,12 @@ fn lost_events_do_not_delay_directories_for_long() {
 fn one_scan_of_a_directory_is_pending_at_a_time() {
     let mut t = Timeline::scanned(&[]);
     for _ in 0..1000 {
-        t.event(Event::Moved { watch: WatchId(1) });
-        t.event(Event::Overflowed);
+        t.handle_event(Event::Moved { watch: WatchId(1) });
+        t.handle_event(Event::Overflowed);
     }
     t.expect(&["scan root /p"]);
-    t.later();
-    t.scan_ok("/p", 1, &[]);
+    t.skip_scan_pause();
+    t.answer_scan_ok("/p", 1, &[]);
     t.tick();
     t.expect(&["scan root /p"]);
 }

@@ -40,10 +40,10 @@ fn run(pieces: &[u8], octets: &[u8]) -> Option<Answer> {
     connection.eof();
     let answer = match request {
         Some(request) => Some(respond(&mut connection, &request)),
-        None if connection.pending().is_empty() => None,
-        None => Some(parse_refusal(connection.pending())),
+        None if connection.pending_output().is_empty() => None,
+        None => Some(parse_refusal(connection.pending_output())),
     };
-    connection.sent(connection.pending().len(), Time::ZERO);
+    connection.sent(connection.pending_output().len(), Time::ZERO);
     assert!(
         connection.is_finished(),
         "the connection ends with its response"
@@ -60,7 +60,7 @@ fn respond(connection: &mut Connection, request: &Request) -> Answer {
                 for _ in 0..count {
                     connection.send(LINE.to_vec(), Time::ZERO);
                 }
-                connection.finish();
+                connection.finish_stream();
             }
             (200, LINE.repeat(count))
         }
@@ -69,7 +69,7 @@ fn respond(connection: &mut Connection, request: &Request) -> Answer {
             (code(response.status), response.body)
         }
     };
-    let answer = parse(connection.pending(), is_head);
+    let answer = parse(connection.pending_output(), is_head);
     let body = if is_head { Vec::new() } else { body };
     assert_eq!((answer.status, &answer.body), (status, &body));
     answer

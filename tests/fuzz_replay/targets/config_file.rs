@@ -15,7 +15,7 @@ pub fn check(bytes: &[u8]) {
         Ok(options) => options,
         Err(problems) => return check_problems(&problems, bytes),
     };
-    let printed = check_config::show(&options);
+    let printed = check_config::format_options(&options);
     let again = read(printed.as_bytes()).unwrap_or_else(|problems| panic!("{problems:?}"));
     assert_eq!(options.config, again.config, "{printed}");
     assert_eq!(options.verbosity, again.verbosity, "{printed}");

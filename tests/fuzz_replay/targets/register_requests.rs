@@ -80,7 +80,7 @@ impl Play {
                     if let Some(end) = self.registrar.endpoint(id) {
                         end.eof(self.now);
                     }
-                    self.registrar.advance(id, self.now);
+                    self.registrar.process_received(id, self.now);
                 }
             }
             7 | 8 => {
@@ -164,7 +164,7 @@ impl Play {
     fn receive(&mut self, id: ClientId, mut octets: &[u8]) {
         while let Some(end) = self.registrar.endpoint(id) {
             let n = end.receive_from(octets, self.now);
-            self.registrar.advance(id, self.now);
+            self.registrar.process_received(id, self.now);
             octets = &octets[n..];
             if n == 0 || octets.is_empty() {
                 return;
@@ -186,7 +186,7 @@ impl Play {
         let octets = end.transmit();
         let octets = octets[..octets.len().min(most)].to_vec();
         end.sent(octets.len(), now);
-        self.registrar.advance(id, now);
+        self.registrar.process_received(id, now);
         let mut clients = self.clients.iter_mut();
         if let Some(client) = clients.find(|client| client.id == id) {
             client.listener.hear(&octets);
@@ -266,7 +266,7 @@ impl Play {
             if let Some(end) = self.registrar.endpoint(client.id) {
                 end.eof(self.now);
             }
-            self.registrar.advance(client.id, self.now);
+            self.registrar.process_received(client.id, self.now);
         }
         self.follow();
         assert!(self.open.is_empty(), "{:?} are not over", self.open);

@@ -21,12 +21,12 @@ fn a_plugin_that_went_while_the_daemon_was_down_is_deregistered() {
     let mut world = restarted(&before);
     world.advance(minutes(60));
     world.assert_calls(""); // Its directory has not been listed.
-    let [path] = &world.manager.restored()[..] else {
-        panic!("{:?}", world.manager.restored());
+    let [path] = &world.manager.restored_sockets()[..] else {
+        panic!("{:?}", world.manager.restored_sockets());
     };
     let lost = Input::Lost { path: path.clone() };
     world.manager.handle_input(lost, world.now);
-    assert!(world.manager.restored().is_empty());
+    assert!(world.manager.restored_sockets().is_empty());
     world.assert_calls("deregister a");
     assert_eq!(world.counts(), (0, 0));
 }

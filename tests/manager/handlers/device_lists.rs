@@ -20,7 +20,7 @@ fn node() -> Node {
 fn devices(node: &Node) -> Option<(usize, String)> {
     let plugin = node.knows.device_plugins.get(RESOURCE)?;
     let first = plugin.devices.iter().next()?;
-    Some((plugin.healthy(), first.id.to_string()))
+    Some((plugin.count_healthy(), first.id.to_string()))
 }
 
 #[track_caller]

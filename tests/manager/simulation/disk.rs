@@ -37,7 +37,7 @@ impl Disk {
         }
         self.due = None;
         if self.is_full {
-            self.pause = Some(STATE_FILE_RETRY.after(self.pause));
+            self.pause = Some(STATE_FILE_RETRY.next_pause(self.pause));
             self.due = self.pause.map(|pause| now + pause);
         } else {
             self.save(manager);

@@ -54,7 +54,7 @@ impl Operator {
     /// Checks that the events have reported all that the manager knows about the sockets on which
     /// no operation runs. Those that `awaited` has were registered before a restart.
     pub(super) fn check(&self, manager: &Manager, awaited: &Restored) {
-        let restored = manager.restored();
+        let restored = manager.restored_sockets();
         for socket in manager.sockets() {
             let path = socket.path();
             if socket.operation_state().is_some() || restored.contains(path) {

@@ -58,7 +58,7 @@ impl Reader {
             ChangeCursor::after(manager.generation())
         });
         if let Some(cursor) = &mut self.list {
-            match manager.records().next(cursor) {
+            match manager.records().next_record(cursor) {
                 Some(record) => {
                     let before = self
                         .records

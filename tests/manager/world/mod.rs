@@ -239,7 +239,7 @@ impl World {
                 self.hung_up.insert(conn);
             }
             Output::Spawn { id, program } => {
-                let is_add = self.manager.is_add(id);
+                let is_add = self.manager.is_add_program(id);
                 self.spawned.push((id, program.clone(), is_add));
                 self.programs.insert(id, program);
             }

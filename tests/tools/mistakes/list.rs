@@ -82,7 +82,7 @@ pub(crate) const MISTAKES: [Mistake; 51] = [
     },
     Mistake {
         what: "a failed registration is tried again at once",
-        wrong: "self.backoff.succeed();",
+        wrong: "self.backoff.reset();",
         finder: Finder::Simulation { seed: 8 },
     },
     Mistake {
@@ -157,7 +157,7 @@ pub(crate) const MISTAKES: [Mistake; 51] = [
     },
     Mistake {
         what: "a name is not released when the operation ends",
-        wrong: "let next = self.names.stall(&before, id);",
+        wrong: "let next = self.names.let_others_pass(&before, id);",
         finder: Finder::Simulation { seed: 1 },
     },
     Mistake {
@@ -237,7 +237,7 @@ pub(crate) const MISTAKES: [Mistake; 51] = [
     },
     Mistake {
         what: "a socket in the queue is started out of turn",
-        wrong: "if has_descriptors && limiter.is_any_free(now) {",
+        wrong: "if has_descriptors && limiter.make_permit_available(now) {",
         finder: Finder::Simulation { seed: 11121 },
     },
     Mistake {

@@ -26,8 +26,8 @@ impl World {
         self.inventory.as_ref().expect("there are handlers")
     }
 
-    /// Lists devices with these IDs for a plugin; a device is unhealthy if its ID ends with `!`.
-    fn list<T: Into<String>>(
+    /// Sets the devices that a plugin lists; a device is unhealthy if its ID ends with `!`.
+    fn set_devices<T: Into<String>>(
         &self,
         plugin: &Arc<Plugin>,
         ids: impl IntoIterator<Item = T>,
@@ -71,11 +71,11 @@ fn ids(list: &Value) -> Vec<String> {
 fn the_devices_of_the_current_plugins_are_listed_by_resource() {
     let mut world = World::new();
     let (old, new) = (plugin("b/gpu", "/r/old"), plugin("b/gpu", "/r/new"));
-    world.list(&old, ["0", "1"], &[]);
-    world.list(&new, ["b\"\u{1b}\u{e4}", "a!"], &[1, -2]);
-    world.list(&plugin("a/nic", "/r/nic"), ["eth0"], &[]);
-    world.list(&plugin("c/none", "/r/none"), [""; 0], &[]);
-    world.list(&plugin("d/empty", "/r/empty"), [""], &[]);
+    world.set_devices(&old, ["0", "1"], &[]);
+    world.set_devices(&new, ["b\"\u{1b}\u{e4}", "a!"], &[1, -2]);
+    world.set_devices(&plugin("a/nic", "/r/nic"), ["eth0"], &[]);
+    world.set_devices(&plugin("c/none", "/r/none"), [""; 0], &[]);
+    world.set_devices(&plugin("d/empty", "/r/empty"), [""], &[]);
     let list = world.get_json("/v1/devices");
     let wanted = serde_json::json!({
         "kind": "DeviceList", "instance": "9f", "generation": 0, "items": [
@@ -106,7 +106,7 @@ fn the_devices_of_the_current_plugins_are_listed_by_resource() {
 #[test]
 fn a_resource_that_no_plugin_has_is_404() {
     let mut world = World::new();
-    world.list(&plugin("a/nic", "/r/nic"), ["eth0"], &[]);
+    world.set_devices(&plugin("a/nic", "/r/nic"), ["eth0"], &[]);
     let missing = |name| {
         let why = format!("{{\"error\":\"no such resource: {name}\"}}\n");
         (404, why)
@@ -128,7 +128,7 @@ fn a_device_takes_a_limited_number_of_octets() {
     let long = "\u{1b}".repeat(100_000);
     let longest = "a".repeat(config::API_DEVICE_ID);
     let nodes: Vec<i64> = (0..5000).collect();
-    world.list(&plugin("a", "/r/a"), [&longest, &long], &nodes);
+    world.set_devices(&plugin("a", "/r/a"), [&longest, &long], &nodes);
     let list = world.get_json("/v1/devices");
     let items = list["items"].as_array().expect("a list has items");
     let id = |at: usize| items[at]["id"].as_str().expect("an ID");
@@ -144,7 +144,7 @@ fn more_devices_than_a_response_may_have_are_refused() {
     let long = format!("/r/{}", "x".repeat(3000));
     for resource in ["a", "b", "c"] {
         let ids = (0..2500).map(|n| format!("{n:04}"));
-        world.list(&plugin(resource, &long), ids, &[]);
+        world.set_devices(&plugin(resource, &long), ids, &[]);
     }
     let (status, body) = world.get("/v1/devices");
     assert_eq!(status, 500);

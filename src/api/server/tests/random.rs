@@ -31,7 +31,7 @@ impl Random {
 
 impl Reader {
     /// Applies the complete lines that were read to the records.
-    fn apply(&mut self) {
+    fn apply_lines(&mut self) {
         let Some(end) = self.read.rfind('\n') else {
             return;
         };
@@ -70,7 +70,7 @@ fn run_clients(mut random: Random) {
     let mut world = World::with_sockets(20);
     let mut readers: Vec<Reader> = (0..3)
         .map(|_| Reader {
-            id: world.client(),
+            id: world.add_client(),
             read: String::new(),
             records: BTreeMap::new(),
             is_listed: false,
@@ -85,15 +85,15 @@ fn run_clients(mut random: Random) {
     for _ in 0..300 {
         let path = format!("/r/{}.sock", random.below(40));
         match random.below(8) {
-            0 | 1 => world.find(&path),
-            2 => world.lose(&path),
+            0 | 1 => world.add_socket(&path),
+            2 => world.remove_socket(&path),
             3 => {
                 let at = usize::try_from(random.below(3)).expect("it is small");
                 let octets = usize::try_from(random.below(3000)).expect("it is small");
                 read(&mut world, &mut readers[at], octets);
             }
             4 => request_and_leave(&mut world, &mut random),
-            _ => world.advance(),
+            _ => world.run_turn(),
         }
     }
     let mut read_all = |world: &mut World| {
@@ -103,7 +103,7 @@ fn run_clients(mut random: Random) {
     };
     read_all(&mut world);
     while world.has_work() {
-        world.advance();
+        world.run_turn();
         read_all(&mut world);
     }
     let record = |it: manager::Record<'_>| (it.socket.to_string_lossy().into(), it.generation);
@@ -115,14 +115,14 @@ fn run_clients(mut random: Random) {
 }
 
 fn read(world: &mut World, reader: &mut Reader, octets: usize) {
-    let pending = world.server.pending(reader.id);
+    let pending = world.server.pending_output(reader.id);
     assert!(pending.len() < API_OUTPUT + 1024);
     let octets = octets.min(pending.len());
     reader
         .read
         .push_str(&String::from_utf8_lossy(&pending[..octets]));
     world.server.sent(reader.id, octets, world.now);
-    reader.apply();
+    reader.apply_lines();
 }
 
 /// Adds a client that sends a request and leaves, whether or not the response was read.
@@ -140,7 +140,7 @@ fn request_and_leave(world: &mut World, random: &mut Random) {
     let id = world.request("GET", targets[at]);
     if random.below(2) == 0 {
         let _ = world.read(id);
-        world.advance();
+        world.run_turn();
         let _ = world.read(id);
     }
     world.server.remove(id);

@@ -15,7 +15,8 @@ use crate::daemon::fs::permissions::group_id;
 use crate::inside::{inside, is_inside};
 use crate::time::Time;
 
-fn dir() -> (tempfile::TempDir, PathBuf) {
+/// Returns a new directory, and a path in it for a socket.
+fn create_temp_dir() -> (tempfile::TempDir, PathBuf) {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().canonicalize().unwrap().join("api.sock");
     (dir, path)
@@ -31,7 +32,7 @@ fn mode(path: &Path) -> u32 {
 
 #[test]
 fn a_socket_that_was_left_behind_is_replaced_and_nothing_stays() {
-    let (dir, path) = dir();
+    let (dir, path) = create_temp_dir();
     drop(bind(&path));
     fs::write(dir.path().join("api.sock.lock"), "").unwrap();
     for _ in 0..2 {
@@ -48,7 +49,7 @@ fn a_socket_that_was_left_behind_is_replaced_and_nothing_stays() {
 
 #[test]
 fn a_socket_in_use_is_left_alone_whatever_process_uses_it() {
-    let (_dir, path) = dir();
+    let (_dir, path) = create_temp_dir();
     let first = open_at(&path).unwrap();
     let in_use = |path: &Path| match open_at(path).unwrap_err() {
         SocketProblem::InUse(pid) => pid,
@@ -70,7 +71,7 @@ fn a_socket_in_use_is_left_alone_whatever_process_uses_it() {
 
 #[test]
 fn an_address_that_another_process_has_bound_is_in_use() {
-    let (_dir, path) = dir();
+    let (_dir, path) = create_temp_dir();
     let _first = net::UnixListener::bind(&path).unwrap();
     let problem = SocketProblem::from(net::UnixListener::bind(&path).unwrap_err());
     assert!(matches!(problem, SocketProblem::InUse(None)));
@@ -78,7 +79,7 @@ fn an_address_that_another_process_has_bound_is_in_use() {
 
 #[test]
 fn what_is_not_a_socket_is_left_alone() {
-    let (dir, path) = dir();
+    let (dir, path) = create_temp_dir();
     let target = dir.path().join("target");
     drop(bind(&target));
     fs::write(&path, "precious").unwrap();
@@ -99,7 +100,7 @@ fn what_is_not_a_socket_is_left_alone() {
 
 #[test]
 fn another_socket_at_the_path_is_not_removed() {
-    let (_dir, path) = dir();
+    let (_dir, path) = create_temp_dir();
     let listener = open_at(&path).unwrap();
     fs::remove_file(&path).unwrap();
     let other = net::UnixListener::bind(&path).unwrap();
@@ -110,7 +111,7 @@ fn another_socket_at_the_path_is_not_removed() {
 
 #[test]
 fn a_directory_that_others_can_change_is_refused() {
-    let (dir, path) = dir();
+    let (dir, path) = create_temp_dir();
     fs::set_permissions(dir.path(), Permissions::from_mode(0o777)).unwrap();
     let problem = open_at(&path).unwrap_err();
     assert!(matches!(problem, SocketProblem::Untrusted(_)), "{problem}");
@@ -125,7 +126,7 @@ fn the_socket_is_for_its_user_and_group_whatever_the_umask() {
         return inside(name, "true", || ());
     }
     for mask in [0o000, 0o022, 0o077, 0o777] {
-        let (_dir, path) = dir();
+        let (_dir, path) = create_temp_dir();
         let before = umask(nix::sys::stat::Mode::from_bits_truncate(mask));
         let bound = listen_at(&path, MODE, None).unwrap();
         umask(before);
@@ -136,7 +137,7 @@ fn the_socket_is_for_its_user_and_group_whatever_the_umask() {
 
 #[test]
 fn the_socket_has_the_group_that_is_named() {
-    let (_dir, path) = dir();
+    let (_dir, path) = create_temp_dir();
     let own = nix::unistd::Gid::effective().as_raw();
     let _listener = Listener::bind(&path, Some(own), Duration::ZERO).unwrap();
     assert_eq!(fs::symlink_metadata(&path).unwrap().gid(), own);
@@ -145,7 +146,7 @@ fn the_socket_has_the_group_that_is_named() {
 
 #[test]
 fn of_many_simultaneous_starts_one_has_the_socket() {
-    let (dir, path) = dir();
+    let (dir, path) = create_temp_dir();
     drop(bind(&path));
     let inside = AtomicUsize::new(0);
     thread::scope(|scope| {

@@ -17,8 +17,8 @@ use crate::escape;
 use crate::registration::SOCKET;
 use crate::watch::Place;
 
-/// A directory with a socket on which the service listens. On drop the socket is removed, if it is
-/// still there.
+/// A directory with a socket on which the service listens. On drop the socket is removed, unless
+/// another file has replaced it.
 #[derive(Debug)]
 pub(super) struct Directory {
     file: OwnFile,
@@ -31,29 +31,29 @@ pub(super) struct Directory {
 /// listens on `kubelet.sock`.
 ///
 /// kubelet removes them, too, but without checking whether another kubelet is running.
-pub(super) fn prepare(dir: &Path) -> Result<(), SocketProblem> {
-    create(dir)?;
+pub(super) fn create_and_clear(dir: &Path) -> Result<(), SocketProblem> {
+    create_dir(dir)?;
     remove_stale_socket(&dir.join(SOCKET))?;
     for entry in fs::read_dir(dir)? {
         let path = entry?.path();
         // As with kubelet, a link to a socket is removed, but not the socket that it leads to.
         if fs::metadata(&path).is_ok_and(|found| found.file_type().is_socket()) {
             log::debug!("removing the socket {}", escape::path(&path));
-            remove(&path)?;
+            remove_if_present(&path)?;
         }
     }
     Ok(())
 }
 
 /// Removes a file, which another process may remove first: a plugin that ends removes its socket.
-fn remove(path: &Path) -> io::Result<()> {
+fn remove_if_present(path: &Path) -> io::Result<()> {
     match fs::remove_file(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         removed => removed,
     }
 }
 
-fn create(dir: &Path) -> io::Result<()> {
+fn create_dir(dir: &Path) -> io::Result<()> {
     fs::DirBuilder::new().recursive(true).mode(MODE).create(dir)
 }
 
@@ -61,7 +61,7 @@ impl Directory {
     /// Creates the directory if it is missing, watches it if possible, and listens on
     /// `kubelet.sock` in it, replacing a stale socket. Adds both to the loop of `registry`.
     pub(super) fn open(dir: &Path, registry: &Registry) -> Result<Self, SocketProblem> {
-        create(dir)?;
+        create_dir(dir)?;
         let socket = dir.join(SOCKET);
         // The watch begins before the socket is created, so that no removal of the socket is
         // missed.

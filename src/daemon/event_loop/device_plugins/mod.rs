@@ -56,7 +56,7 @@ impl DevicePlugins {
     /// it first, as kubelet does: both that and the new socket make plugins announce themselves
     /// again.
     pub(crate) fn open(dir: &Path, registry: &Registry) -> Result<Self, SocketProblem> {
-        directory::prepare(dir)?;
+        directory::create_and_clear(dir)?;
         let directory = Directory::open(dir, registry)?;
         let dir: Arc<Path> = dir.into();
         Ok(Self {
@@ -109,7 +109,7 @@ impl DevicePlugins {
         let room_at = if self.registrar.has_room() {
             Some(Time::ZERO)
         } else {
-            self.registrar.room_at()
+            self.registrar.make_room_at()
         };
         let accept_at = room_at.zip(self.accept_time()).map(|(a, b)| a.max(b));
         let is_examined = !self.is_stopping && (self.is_check_due || self.directory.is_none());
@@ -128,13 +128,13 @@ impl DevicePlugins {
     /// that is due. Returns the plugins that announce themselves, and the calls that are over.
     pub(crate) fn serve(&mut self, registry: &Registry, now: Time) -> Vec<Input> {
         self.registrar.handle_timeout(now);
-        self.examine_directory(registry, now);
+        self.listen_again_if_needed(registry, now);
         self.is_any_ready = false;
         for client in &mut self.clients {
             self.is_any_ready |= serve_client(client, &mut self.registrar, now);
         }
-        self.remove_closed();
-        self.accept(registry, now);
+        self.remove_closed_clients();
+        self.accept_clients(registry, now);
         let mut announced = Vec::new();
         while let Some(output) = self.registrar.poll_output() {
             match output {
@@ -174,7 +174,7 @@ impl DevicePlugins {
 
     /// Listens again if the socket or its directory was removed or replaced, or if the last attempt
     /// to listen failed.
-    fn examine_directory(&mut self, registry: &Registry, now: Time) {
+    fn listen_again_if_needed(&mut self, registry: &Registry, now: Time) {
         if self.is_stopping || now < self.listen_at {
             return;
         }
@@ -193,7 +193,7 @@ impl DevicePlugins {
             }
             log::warn!("{dir}: kubelet.sock was removed or replaced, creating it again");
         }
-        self.directory = None; // Leaves the file alone: it is gone, or another one is at its path.
+        self.directory = None; // Does not remove the file, which was removed or replaced.
         match Directory::open(&self.dir, registry) {
             Ok(directory) => {
                 self.is_check_due = !directory.is_watched;
@@ -205,7 +205,7 @@ impl DevicePlugins {
                 }
             }
             Err(problem) => {
-                self.pause = REGISTRATION_RETRY.after(Some(self.pause));
+                self.pause = REGISTRATION_RETRY.next_pause(Some(self.pause));
                 self.listen_at = now + self.pause;
                 let problem = problem.to_string();
                 if self.problem.as_ref() != Some(&problem) {
@@ -219,14 +219,14 @@ impl DevicePlugins {
     /// Accepts clients that wait, as long as there is room or room can be made: the backlog should
     /// not be full when a plugin connects. If many wait, some are left to the next turn, so that
     /// those already accepted are served first.
-    fn accept(&mut self, registry: &Registry, now: Time) {
+    fn accept_clients(&mut self, registry: &Registry, now: Time) {
         for _ in 0..ACCEPTS_AT_ONCE {
             if self.accept_time().is_none_or(|at| at > now) {
                 return;
             }
             if !self.registrar.has_room() {
                 self.registrar.make_room(now);
-                self.remove_closed();
+                self.remove_closed_clients();
             }
             if !self.registrar.has_room() || !self.accept_one(registry, now) {
                 return;
@@ -257,7 +257,7 @@ impl DevicePlugins {
         true
     }
 
-    fn remove_closed(&mut self) {
+    fn remove_closed_clients(&mut self) {
         let mut at = 0;
         while let Some((id, _)) = self.clients.get(at) {
             if self.registrar.is_closed(*id) {
@@ -290,7 +290,7 @@ fn serve_client(
     let end = to.endpoint(*id);
     let has_moved = end.is_some_and(|end| connection.pump(end, now));
     if has_moved {
-        to.advance(*id, now);
+        to.process_received(*id, now);
     }
     has_moved
 }

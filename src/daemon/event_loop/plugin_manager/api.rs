@@ -16,13 +16,13 @@ use crate::time::Time;
 impl PluginManager {
     /// Returns the path of the API socket, if there is one, until [`PluginManager::stop`].
     pub fn api_socket(&self) -> Option<&Path> {
-        self.api.socket(true)
+        self.api.socket_path(true)
     }
 
     /// Returns the path of the metrics socket that was passed in, or a word in place of the path if
     /// the socket has none.
     pub(crate) fn metrics_socket(&self) -> Option<&Path> {
-        self.api.socket(false)
+        self.api.socket_path(false)
     }
 
     /// Sets what the built-in handlers know about their plugins, the [`Inventory`] that was
@@ -69,7 +69,7 @@ impl PluginManager {
     /// Returns whether `/readyz` would report that the plugin manager is ready.
     pub(crate) fn is_ready(&mut self, now: Time) -> bool {
         self.readiness.record_first_scan(&self.watch, now);
-        let problems = self.readiness.problems(&self.manager, &self.watch, now);
+        let problems = self.readiness.assess(&self.manager, &self.watch, now);
         problems.is_empty()
     }
 
@@ -81,19 +81,19 @@ impl PluginManager {
             return;
         }
         if let Some(rescanned) = self.watch.take_rescanned() {
-            self.api.finish_rescan(rescanned, now);
+            self.api.answer_rescan(rescanned, now);
         }
-        for _ in 0..self.api.read_requests(self.poll.registry(), now) {
-            self.counters.limit_hit(CLIENTS);
+        for _ in 0..self.api.accept_and_read(self.poll.registry(), now) {
+            self.counters.count_limit_hit(CLIENTS);
         }
         // One change per turn, because a change may examine all sockets.
         if let Some((client, change)) = self.api.poll_change() {
             self.apply_change(client, change, now);
         }
-        self.answer_leases(now);
-        let work_at = self.api.server.work_at(self.manager.generation());
+        self.answer_device_requests(now);
+        let work_at = self.api.server.next_work_time(self.manager.generation());
         if work_at.is_some_and(|at| at <= now) {
-            self.render(now);
+            self.render_responses(now);
         }
         self.api.write_responses(now);
         if std::mem::take(&mut self.api.has_freed) {
@@ -102,22 +102,22 @@ impl PluginManager {
     }
 
     /// Renders the responses that are due.
-    fn render(&mut self, now: Time) {
-        let not_ready = self.readiness.problems(&self.manager, &self.watch, now);
+    fn render_responses(&mut self, now: Time) {
+        let not_ready = self.readiness.assess(&self.manager, &self.watch, now);
         let api = &mut self.api;
-        api.server.advance(&View {
+        api.server.render_responses(&View {
             manager: &self.manager,
             watch: &self.watch,
             inventory: api.inventory.as_ref(),
             events: &api.events,
             counters: &self.counters,
-            process: usage::read,
+            process: usage::read_own,
             peer: usage::read_peer,
             daemon: &api.daemon,
             not_ready: &not_ready,
             longest_turn: self.longest_turn_ever,
             now,
-            time_of_day: api.calendar.time_of_day(now, time_of_day()),
+            time_of_day: api.calendar.convert_time(now, time_of_day()),
         });
     }
 
@@ -125,20 +125,20 @@ impl PluginManager {
     /// change is made.
     fn apply_change(&mut self, client: ClientId, change: Change, now: Time) {
         let response = match change {
-            Change::Allocate(wish) => return self.allocate(client, wish, now),
+            Change::Allocate(wish) => return self.request_devices(client, wish, now),
             Change::Rescan => {
                 let number = self.watch.request_rescan();
                 return self.api.rescans.push((client, number));
             }
-            Change::Reload => return self.api.await_reload(client, now),
-            Change::Retry(selection) => self.retry(&selection, now),
-            Change::Forget { kind, name } => self.forget(&kind, &name, now),
-            Change::Log(filter) => self.api.set_filter(&filter),
+            Change::Reload => return self.api.request_reload(client, now),
+            Change::Retry(selection) => self.retry_selected(&selection, now),
+            Change::Forget { kind, name } => self.forget_plugin(&kind, &name, now),
+            Change::Log(filter) => self.api.set_log_filter(&filter),
         };
-        self.api.server.answer(client, &response, now);
+        self.api.server.answer_change(client, &response, now);
     }
 
-    fn retry(&mut self, selection: &Selection, now: Time) -> Response {
+    fn retry_selected(&mut self, selection: &Selection, now: Time) -> Response {
         let is_selected = |record: &Record<'_>| match selection {
             Selection::All => true,
             Selection::Socket(path) => **record.socket == **path,
@@ -147,7 +147,7 @@ impl PluginManager {
                 .is_some_and(|plugin| plugin.kind == *kind && plugin.name == *name),
         };
         let retried = self.manager.retry(&is_selected, now);
-        self.handle_changes(now);
+        self.drain_and_release_locks(now);
         match retried {
             None if *selection != Selection::All => {
                 Response::error(Status::NOT_FOUND, "no such socket or plugin")
@@ -156,9 +156,9 @@ impl PluginManager {
         }
     }
 
-    fn forget(&mut self, kind: &str, name: &str, now: Time) -> Response {
+    fn forget_plugin(&mut self, kind: &str, name: &str, now: Time) -> Response {
         let forgotten = self.manager.forget(kind, name, now);
-        self.handle_changes(now);
+        self.drain_and_release_locks(now);
         let error = match forgotten {
             Ok(count) => return Response::json(&json!({ "forgotten": count })),
             Err(error) => error,

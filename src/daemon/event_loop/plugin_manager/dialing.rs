@@ -16,7 +16,7 @@ use crate::manager::{self, ConnectionId, Process};
 use crate::watch::Identity;
 
 impl PluginManager {
-    /// Dials a socket, as the manager has asked for, and adds the connection to the loop.
+    /// Dials a socket, as the manager has requested, and adds the connection to the loop.
     /// `identity` is `None` for an endpoint. Returns the peer process, and the reasons why the
     /// socket is not trusted. In strict mode, an endpoint that is not trusted is refused: for its
     /// file before it is dialed, for its peer process afterwards. A registration socket is dialed
@@ -30,7 +30,7 @@ impl PluginManager {
         let is_refused = identity.is_none() && self.trust.is_strict();
         let mut found = Vec::new();
         let examine = &mut |socket: Option<(&File, &Stat)>| {
-            found = self.examine_socket(socket);
+            found = self.distrust_reasons(socket);
             match found.first() {
                 Some(why) if is_refused => Err(DialError::Untrusted(why.clone())),
                 _ => Ok(()),
@@ -73,7 +73,7 @@ impl PluginManager {
 
     /// Hands the socket at a path to the manager, as if it had been found in a watched directory.
     /// Returns whether the file is a socket.
-    pub(crate) fn find_socket(&mut self, path: &Arc<Path>) -> io::Result<bool> {
+    pub(crate) fn add_socket(&mut self, path: &Arc<Path>) -> io::Result<bool> {
         let found = Stat::of_path(path)?;
         if found.is_socket() {
             let above = path.parent().map(Path::to_owned);
@@ -91,7 +91,7 @@ impl PluginManager {
         dial_foreign(path, None, &self.mounts, &mut |_| Ok(())).map(drop)
     }
 
-    /// Watches the peer process of a connection. Returns whether that is possible.
+    /// Watches the peer process of a connection. Returns whether the process is watched.
     pub(super) fn watch_peer(&mut self, conn: ConnectionId) -> bool {
         let Some(connection) = self.connections.get_mut(conn) else {
             return false;

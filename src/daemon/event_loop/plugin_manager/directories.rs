@@ -24,7 +24,7 @@ impl PluginManager {
     /// those of a start:
     /// - [`SetupError::Taken`] if another plugin manager uses the directory. Unlike a start, this
     ///   does not wait for that one to end.
-    /// - [`SetupError::DevicePlugins`] if it overlaps with the directory of device plugins that
+    /// - [`SetupError::DevicePlugins`] if the directory overlaps with that of device plugins that
     ///   announce themselves.
     /// - [`SetupError::RunDir`] if the lock files cannot be used.
     /// - [`SetupError::Directory`] if the directory cannot be used, or if it is inside a watched
@@ -57,7 +57,7 @@ impl PluginManager {
             return Err(SetupError::Directory { dir: path, problem });
         }
         // GetInfo must not be called on a plugin in the directory before this check.
-        self.check_directories();
+        self.update_distrusted_directories();
         log::info!(
             target: report::ABOUT_ROOTS,
             "{}: watching the plugins directory",
@@ -74,9 +74,9 @@ impl PluginManager {
     /// registered plugins are deregistered by their handlers in the next turns, restored ones
     /// included; the state file is updated.
     ///
-    /// The directory can be added again at any time. Its lock is released when no plugin is known
-    /// by a path in it any more, so that another plugin manager does not register a plugin that is
-    /// about to be deregistered here.
+    /// The directory can be added again at any time. Its lock is released only after its plugins
+    /// are deregistered, so that another plugin manager does not register a plugin that is about to
+    /// be deregistered here.
     pub fn remove_directory(&mut self, dir: &Path) -> bool {
         let dir = roots::absolute(dir);
         let Some(place) = self.dirs.iter().position(|it| *it == dir) else {

@@ -8,7 +8,7 @@ use crate::time::Time;
 impl PluginManager {
     /// Passes a client's request for devices on to the built-in handler of device plugins, or
     /// refuses the request if that handler is not in use.
-    pub(super) fn allocate(&mut self, client: ClientId, wish: Wish, now: Time) {
+    pub(super) fn request_devices(&mut self, client: ClientId, wish: Wish, now: Time) {
         let (pid, uid) = self.api.peer(client).unwrap_or_default();
         if let Some(inventory) = &self.api.inventory {
             let leases = inventory.leases.clone();
@@ -20,17 +20,17 @@ impl PluginManager {
         }
         let why = "the plugin manager has no devices to grant";
         let refused = Response::error(Status::NOT_FOUND, why);
-        self.api.server.answer(client, &refused, now);
+        self.api.server.answer_change(client, &refused, now);
     }
 
     /// Responds to the clients that were granted or refused devices.
-    pub(super) fn answer_leases(&mut self, now: Time) {
+    pub(super) fn answer_device_requests(&mut self, now: Time) {
         let inventory = self.api.inventory.iter();
         for (client, outcome) in inventory.flat_map(|it| it.leases.take_outcomes()) {
             let client = ClientId(client);
             let (status, why) = match outcome {
                 Ok(devices) => {
-                    self.api.server.hold(client, &devices, now);
+                    self.api.server.answer_allocation(client, &devices, now);
                     continue;
                 }
                 Err(Refusal::Missing(why)) => (Status::NOT_FOUND, why),
@@ -38,7 +38,7 @@ impl PluginManager {
                 Err(Refusal::Failed(why)) => (Status::BAD_GATEWAY, why),
             };
             let refused = Response::error(status, &why);
-            self.api.server.answer(client, &refused, now);
+            self.api.server.answer_change(client, &refused, now);
         }
     }
 
@@ -46,7 +46,7 @@ impl PluginManager {
     /// `false` if that handler does not exist.
     pub(super) fn wake_device_handler(&mut self, now: Time) -> bool {
         let is_awake = self.manager.wake_handler(device::TYPE, now);
-        self.handle_changes(now);
+        self.drain_and_release_locks(now);
         is_awake
     }
 }

@@ -14,7 +14,7 @@ impl PluginManager {
             watch: &self.watch,
             counters: &self.counters,
             inventory,
-            process: usage::read(),
+            process: usage::read_own(),
         })
     }
 }

@@ -8,13 +8,13 @@ use crate::manager;
 use crate::time::Time;
 
 impl PluginManager {
-    /// Starts the next program, and reports those that have ended.
+    /// Starts the next program, and reports the programs that have ended or cannot be started.
     ///
     /// A run of `add` may set up a plugin, so it is not started if the plugin cannot be saved,
     /// except without a state file, or if the boot is unknown. Any other run is about a plugin
     /// that is saved already, and is repeated after a restart. In strict mode, a program that
     /// other users can change is not started.
-    pub(super) fn advance_programs(&mut self, now: Time) {
+    pub(super) fn start_and_reap_programs(&mut self, now: Time) {
         while let Some((next, path)) = self.programs.peek_next() {
             let problem = match self.trust.mode {
                 TrustMode::Warn => None,
@@ -24,14 +24,14 @@ impl PluginManager {
             let saved = file.map_or(Ok(()), |file| file.save(&self.manager, now));
             let reason = match (problem, saved) {
                 (Some(problem), _) => problem.to_string(),
-                (None, Err(reason)) if self.manager.is_add(next) => reason,
+                (None, Err(reason)) if self.manager.is_add_program(next) => reason,
                 _ => break,
             };
             self.programs.remove_next();
             let end = ProgramEnd::NotStarted(reason);
             self.report_program_end(next, ProgramOutcome::silent(end), now);
         }
-        for (id, outcome) in self.programs.advance(self.poll.registry()) {
+        for (id, outcome) in self.programs.start_and_reap(self.poll.registry()) {
             self.report_program_end(id, outcome, now);
         }
     }

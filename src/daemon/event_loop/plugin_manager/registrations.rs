@@ -43,7 +43,7 @@ pub(super) fn resolve_dir(
         );
         return Ok(None);
     }
-    let _ = scan::create(&dir);
+    let _ = scan::create_dir(&dir);
     match dirs.iter().find(|other| roots::overlap(&dir, other)) {
         Some(other) => {
             let problem = SocketProblem::Overlaps(other.clone());
@@ -66,7 +66,7 @@ pub(super) fn reject_overlap(dir: Option<&Path>, added: &Path) -> Result<(), Set
 }
 
 /// Returns the path map with a rule that maps the directory in which device plugins register to
-/// itself: they report file names in it, which need no mapping.
+/// itself: device plugins report names of files in that directory, which need no mapping.
 pub(super) fn map_to_itself(path_map: &PathMap, dir: Option<&Path>) -> PathMap {
     let mut path_map = path_map.clone();
     if let Some(dir) = dir {
@@ -88,11 +88,11 @@ mod tests {
         config.path_map.add("/", "/host");
         let path_map = map_to_itself(&config.path_map, Some(Path::new("/d")));
         assert_eq!(
-            path_map.find(Path::new("/d/a.sock")),
+            path_map.translate(Path::new("/d/a.sock")),
             Path::new("/d/a.sock")
         );
         assert_eq!(
-            path_map.find(Path::new("/e/a.sock")),
+            path_map.translate(Path::new("/e/a.sock")),
             Path::new("/host/e/a.sock")
         );
     }

@@ -11,12 +11,12 @@ use crate::time::Time;
 impl PluginManager {
     /// Serves connections that have work to do, a piece of each in turn, until none is left or the
     /// time is used up.
-    pub(super) fn serve_ready(&mut self, now: Time) {
+    pub(super) fn serve_connections(&mut self, now: Time) {
         if !self.connections.is_any_ready() {
             return;
         }
         let until = (now + SERVE_TIME).max(self.clock.now() + LEAST_SERVE_TIME);
-        while let Some(conn) = self.connections.next_ready() {
+        while let Some(conn) = self.connections.pop_next() {
             self.write_connection(conn, now);
             self.read_connection(conn, now);
             if self.connections.is_any_ready() && self.clock.now() >= until {
@@ -37,7 +37,7 @@ impl PluginManager {
             Transfer::Bytes(_) => {
                 // Reading may have waited for room for the replies.
                 if connection.is_readable {
-                    self.connections.set_ready(conn, true);
+                    self.connections.queue_ready(conn, true);
                 }
                 self.manager.handle_io(conn, now);
             }
@@ -49,8 +49,8 @@ impl PluginManager {
                 }
             }
             Transfer::Closed(error) => {
-                log::trace!("{conn}: cannot write: {}", cause(error.as_ref()));
-                self.connections.set_ready(conn, true);
+                log::trace!("{conn}: cannot write: {}", close_reason(error.as_ref()));
+                self.connections.queue_ready(conn, true);
             }
         }
     }
@@ -76,7 +76,7 @@ impl PluginManager {
                     self.drain_manager(now);
                     budget -= n;
                     if budget == 0 {
-                        return self.connections.set_busy(conn);
+                        return self.connections.queue_busy(conn);
                     }
                 }
                 Transfer::Nothing => return, // The core has to write, or to handle messages, first.
@@ -87,7 +87,7 @@ impl PluginManager {
     }
 
     fn close_connection(&mut self, conn: ConnectionId, error: Option<&io::Error>, now: Time) {
-        log::trace!("{conn}: closed: {}", cause(error));
+        log::trace!("{conn}: closed: {}", close_reason(error));
         self.connections.remove(conn);
         self.manager
             .handle_input(manager::Input::Closed { conn }, now);
@@ -107,6 +107,6 @@ const LEAST_SERVE_TIME: Duration = Duration::from_millis(1);
 const READ_PIECE: usize = 2 * 1024;
 
 /// Returns why a connection has ended.
-fn cause(error: Option<&io::Error>) -> String {
+fn close_reason(error: Option<&io::Error>) -> String {
     error.map_or_else(|| "the peer has closed it".to_owned(), io::Error::to_string)
 }

@@ -1,4 +1,4 @@
-//! Settings that are changed at run time. Plugins that a change does not concern are not touched.
+//! Settings that are changed at run time. Plugins that a change does not concern stay as they are.
 
 use std::path::PathBuf;
 
@@ -47,7 +47,7 @@ impl PluginManager {
     /// Connections stay open.
     pub fn set_path_map(&mut self, path_map: &PathMap) {
         let now = self.clock.now();
-        self.mounts.set_mapped(path_map.targets());
+        self.mounts.set_mapped_dirs(path_map.targets());
         let device_plugins = self.device_plugins.as_ref();
         let path_map = registrations::map_to_itself(path_map, device_plugins.map(|it| &**it.dir()));
         self.manager.set_path_map(path_map.clone());
@@ -65,8 +65,8 @@ impl PluginManager {
     }
 
     /// Sets the memory budget: the number of octets that may be held for all plugins together.
-    /// Octets that are already held stay. A list that grows beyond the budget later is rejected,
-    /// and a connection that does so loses its calls.
+    /// Octets that are already held stay. Afterwards, a list that would exceed the budget is
+    /// rejected, and a connection that would exceed the budget loses its calls.
     pub fn set_memory_budget(&mut self, octets: usize) {
         self.manager.set_memory_budget(octets);
         self.handle_input(manager::Input::Reconsider);
@@ -83,7 +83,7 @@ impl PluginManager {
         let now = self.clock.now();
         let change = |table: &mut _| handler::change_handlers(table, inventory, before, after);
         self.manager.change_handlers(change, now);
-        self.handle_changes(now);
+        self.drain_and_release_locks(now);
         self.set_inventory(inventory.clone());
     }
 
@@ -100,8 +100,8 @@ impl PluginManager {
     /// Emits the event of a reload, and responds to the clients that wait for it.
     pub(crate) fn finish_reload(&mut self, event: manager::event::EventKind, response: &Response) {
         let now = self.clock.now();
-        self.manager.report(event);
-        self.handle_changes(now);
-        self.api.finish_reload(response, now);
+        self.manager.emit_daemon_event(event);
+        self.drain_and_release_locks(now);
+        self.api.answer_reload(response, now);
     }
 }

@@ -55,7 +55,7 @@ impl Node {
 
     /// Lets the plugin accept, receive and send all that it can. Returns whether it was notified
     /// meanwhile.
-    fn serve(&mut self) -> bool {
+    fn run_plugin(&mut self) -> bool {
         let now = self.plugins.clock.now();
         while let Ok((stream, _)) = self.listener.accept() {
             stream.set_nonblocking(true).unwrap();
@@ -75,7 +75,7 @@ impl Node {
                     Err(error) if error.kind() == ErrorKind::WouldBlock => break,
                     Err(error) => panic!("{error}"),
                 }
-                self.plugin.advance(now);
+                self.plugin.handle_io(now);
             }
         }
         let outputs = std::iter::from_fn(|| self.plugin.poll_output());
@@ -89,7 +89,7 @@ impl Node {
 fn a_reply_that_arrived_in_time_is_accepted_by_a_late_turn() {
     let mut node = Node::start();
     let end = node.plugins.clock.now() + Duration::from_secs(20);
-    while !node.serve() {
+    while !node.run_plugin() {
         assert!(node.plugins.clock.now() < end, "the plugin is not notified");
         node.plugins.turn(Some(MILLISECOND)).unwrap();
     }
@@ -130,7 +130,7 @@ fn a_rescan_ends_although_each_turn_ends_after_one_output() {
 }
 
 #[test]
-fn an_added_directory_is_checked_before_its_plugins_are_asked() {
+fn an_added_directory_that_others_can_change_is_reported() {
     let mut node = Node::start();
     let added = tempfile::tempdir().unwrap();
     fs::set_permissions(added.path(), Permissions::from_mode(0o777)).unwrap();

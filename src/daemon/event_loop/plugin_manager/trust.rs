@@ -27,33 +27,33 @@ impl PluginManager {
             ..trust.clone()
         };
         self.manager.set_trust(self.trust.clone());
-        self.check_directories();
+        self.update_distrusted_directories();
         self.handle_input(manager::Input::Reconsider);
     }
 
     /// Fails in strict mode if other users can change a directory that this configuration relies
     /// on.
-    pub(crate) fn require_trusted(config: &Config) -> Result<(), SetupError> {
+    pub(crate) fn require_trusted_directories(config: &Config) -> Result<(), SetupError> {
         if !config.trust.is_strict() {
             return Ok(());
         }
         let mut dirs = config.plugins_dirs.clone();
         dirs.extend(config.device_plugins_dir.clone());
-        dirs.extend(own_dirs(config));
-        permissions::require_trusted(&dirs)
+        dirs.extend(resolve_own_dirs(config));
+        permissions::require_trusted_directories(&dirs)
     }
 
-    /// Checks the directories again if that is due.
-    pub(super) fn check_directories_again(&mut self, now: Time) {
+    /// Checks the directories again if [`RESYNC_INTERVAL`] has passed since the last check.
+    pub(super) fn update_distrusted_directories_if_due(&mut self, now: Time) {
         if self.directories_checked + RESYNC_INTERVAL <= now {
-            self.check_directories();
+            self.update_distrusted_directories();
         }
     }
 
     /// Finds the directories that other users can change, and passes them on to the manager.
     /// Plugins in such a directory are not trusted. If it is the run directory or the directory of
     /// the state file, no plugin is trusted.
-    pub(super) fn check_directories(&mut self) {
+    pub(super) fn update_distrusted_directories(&mut self) {
         let (now, is_strict) = (self.clock.now(), self.trust.is_strict());
         self.directories_checked = now;
         let device_plugins = self.device_plugins.as_ref().map(|it| &**it.dir());
@@ -73,7 +73,7 @@ impl PluginManager {
     }
 
     /// Returns the reasons why a socket is not trusted; `None` stands for an abstract socket.
-    pub(super) fn examine_socket(&self, socket: Option<(&File, &Stat)>) -> Vec<Distrust> {
+    pub(super) fn distrust_reasons(&self, socket: Option<(&File, &Stat)>) -> Vec<Distrust> {
         let trust = &self.trust;
         let Some((file, found)) = socket else {
             let why = (!trust.allows_abstract).then_some(Distrust::Abstract);
@@ -93,14 +93,14 @@ impl PluginManager {
     }
 
     /// Examines the endpoint of a plugin that would be registered, which a dry run does not connect
-    /// to, and makes the manager report why it is not trusted.
-    pub(super) fn examine_endpoint(&mut self, plugin: &Plugin, now: Time) {
+    /// to. If the endpoint is not trusted, makes the manager report why.
+    pub(super) fn report_untrusted_endpoint(&mut self, plugin: &Plugin, now: Time) {
         if plugin.endpoint == plugin.socket {
             return;
         }
         let path = self.manager.endpoint_path(&plugin.endpoint);
         let found = if path.as_os_str().as_bytes().starts_with(b"@") {
-            self.examine_socket(None)
+            self.distrust_reasons(None)
         } else {
             // An endpoint that cannot be opened, such as one that does not exist yet, is not
             // examined.
@@ -108,17 +108,19 @@ impl PluginManager {
                 return;
             };
             let found = Stat::of(&file).ok();
-            found.map_or_else(Vec::new, |found| self.examine_socket(Some((&file, &found))))
+            found.map_or_else(Vec::new, |found| {
+                self.distrust_reasons(Some((&file, &found)))
+            })
         };
         for why in found {
-            self.manager.distrust(&plugin.socket, why, now);
+            self.manager.distrust_endpoint(&plugin.socket, why, now);
         }
     }
 }
 
 /// Returns the run directory, which is created if it is missing, and the directory of the state
 /// file, as far as they are configured; none in a dry run.
-pub(super) fn own_dirs(config: &Config) -> Vec<PathBuf> {
+pub(super) fn resolve_own_dirs(config: &Config) -> Vec<PathBuf> {
     if config.mode == Mode::Observe {
         return Vec::new();
     }

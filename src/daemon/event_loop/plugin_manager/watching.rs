@@ -81,7 +81,7 @@ impl PluginManager {
             Ok(held) => {
                 let at = held
                     .as_ref()
-                    .map_or_else(|| dir.to_path_buf(), scan::open_dir_path);
+                    .map_or_else(|| dir.to_path_buf(), scan::path_of_open_dir);
                 let watch = self.inotify.watch(&at, place);
                 (watch, scan::list(dir, &at, &self.mounts))
             }

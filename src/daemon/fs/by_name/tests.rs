@@ -16,7 +16,7 @@ fn plugin(n: usize) -> Arc<Plugin> {
     Arc::new(Plugin::from_info(info, socket).unwrap())
 }
 
-fn deregistered(n: usize) -> PluginEvent {
+fn deregistered_event(n: usize) -> PluginEvent {
     PluginEvent {
         generation: 0,
         socket: None,
@@ -50,7 +50,7 @@ fn world(manager: &Manager) -> World<'_> {
     }
 }
 
-fn count(of_type: &Path) -> usize {
+fn count_links(of_type: &Path) -> usize {
     of_type.read_dir().map_or(0, Iterator::count)
 }
 
@@ -60,23 +60,23 @@ fn a_turn_changes_some_links_and_a_full_queue_compares_all() {
     let (_dir, mut links, of_type) = links();
     create_links(&of_type, MAX_CHANGED_LINKS + 1);
     for n in 0..MAX_CHANGED_LINKS {
-        links.handle_event(&deregistered(n));
+        links.handle_event(&deregistered_event(n));
     }
-    let mut left = count(&of_type);
+    let mut left = count_links(&of_type);
     while let Some(at) = links.poll_timeout() {
         links.handle_timeout(&world(&manager), true, at);
-        let before = mem::replace(&mut left, count(&of_type));
+        let before = mem::replace(&mut left, count_links(&of_type));
         assert!(before - left <= LINKS_AT_ONCE, "{before} {left}");
     }
     assert_eq!(left, 1);
     for n in 0..=MAX_CHANGED_LINKS {
-        links.handle_event(&deregistered(n));
+        links.handle_event(&deregistered_event(n));
     }
     assert_eq!(links.changed.len(), MAX_CHANGED_LINKS);
     while let Some(at) = links.poll_timeout() {
         links.handle_timeout(&world(&manager), true, at);
     }
-    assert_eq!(count(&of_type), 0);
+    assert_eq!(count_links(&of_type), 0);
 }
 
 #[test]
@@ -85,17 +85,17 @@ fn the_link_of_a_flapping_plugin_is_changed_at_intervals() {
     let (_dir, mut links, of_type) = links();
     let mut changes = 0;
     for ms in 0..10_000 {
-        if count(&of_type) == 0 {
+        if count_links(&of_type) == 0 {
             create_links(&of_type, 1);
         }
         let now = Time::from_millis(ms);
-        links.handle_event(&deregistered(0));
+        links.handle_event(&deregistered_event(0));
         links.handle_timeout(&world(&manager), true, now);
-        changes += usize::from(count(&of_type) == 0);
+        changes += usize::from(count_links(&of_type) == 0);
     }
     assert_eq!(changes, 10);
     links.finish(&world(&manager), Time::from_millis(10_000));
-    assert_eq!(count(&of_type), 0);
+    assert_eq!(count_links(&of_type), 0);
 }
 
 #[test]
@@ -104,7 +104,7 @@ fn a_change_that_fails_is_retried_after_pauses() {
     let (dir, mut links, of_type) = links();
     create_links(&of_type, 3);
     let run_dir = dir.path().to_owned();
-    links.handle_event(&deregistered(0));
+    links.handle_event(&deregistered_event(0));
     // A file takes the place of the run directory.
     fs::rename(&run_dir, run_dir.with_extension("away")).unwrap();
     fs::write(&run_dir, "").unwrap();
@@ -119,14 +119,14 @@ fn a_change_that_fails_is_retried_after_pauses() {
         links.handle_timeout(&world(&manager), true, now);
     }
     assert_eq!(pauses, [5, 5, 5, 5]);
-    links.handle_event(&deregistered(1));
+    links.handle_event(&deregistered_event(1));
     fs::remove_file(&run_dir).unwrap();
     fs::rename(run_dir.with_extension("away"), &run_dir).unwrap();
     while let Some(at) = links.poll_timeout() {
         now = now.max(at);
         links.handle_timeout(&world(&manager), true, now);
     }
-    assert_eq!((count(&of_type), links.is_failing), (0, false));
+    assert_eq!((count_links(&of_type), links.is_failing), (0, false));
 }
 
 #[test]
@@ -155,20 +155,20 @@ fn the_link_of_a_restored_plugin_stays() {
     while let Some(at) = links.poll_timeout() {
         links.handle_timeout(&world(&manager), true, at);
     }
-    assert!(of_type.join("0.sock").is_symlink() && count(&of_type) == 1);
+    assert!(of_type.join("0.sock").is_symlink() && count_links(&of_type) == 1);
     // Another plugin of the name was registered and deregistered.
     fs::remove_file(of_type.join("0.sock")).unwrap();
     symlink("/r/b", of_type.join("0.sock")).unwrap();
-    links.handle_event(&deregistered(0));
+    links.handle_event(&deregistered_event(0));
     let due = links.poll_timeout().unwrap();
     links.handle_timeout(&world(&manager), true, due);
     let target = fs::read_link(of_type.join("0.sock")).unwrap();
     assert_eq!(target, Path::new("/r/a"));
     let later = due + LINK_INTERVAL;
     manager.handle_input(Input::Lost { path }, later);
-    links.handle_event(&deregistered(0));
+    links.handle_event(&deregistered_event(0));
     links.handle_timeout(&world(&manager), true, later);
-    assert_eq!(count(&of_type), 0);
+    assert_eq!(count_links(&of_type), 0);
 }
 
 #[test]
@@ -185,7 +185,7 @@ fn a_path_that_leads_to_no_socket_has_no_link() {
         let saved = saved(endpoint);
         manager.restore(SavedState::decode(saved.as_bytes(), "").unwrap());
         let (_dir, mut links, of_type) = links();
-        links.handle_event(&deregistered(0));
+        links.handle_event(&deregistered_event(0));
         links.handle_timeout(&world(&manager), true, Time::ZERO);
         assert_eq!(of_type.join("0.sock").is_symlink(), has_link, "{endpoint}");
     }

@@ -129,7 +129,7 @@ fn capabilities_are_dropped_that_are_not_needed() {
 }
 
 #[test]
-fn a_directory_above_may_be_replaced() {
+fn an_ancestor_exists_and_is_the_root_only_if_none_is_lower() {
     let ancestor = |dir: &str, levels| ancestor_dirs(Path::new(dir), levels)[0].clone();
     assert_eq!(ancestor("/usr/lib/none/registry", 2), Path::new("/usr"));
     assert_eq!(ancestor("/usr/lib/none", 2), Path::new("/usr"));

@@ -1,4 +1,4 @@
-//! The socket on which kubelet registers device plugins that call it.
+//! `kubelet.sock`: the socket of kubelet at which device plugins register themselves.
 
 use std::io;
 use std::path::{Path, PathBuf};

@@ -44,7 +44,7 @@ impl Listener {
     }
 
     /// Reports that the plugin listens.
-    pub(super) fn report(&self, report: Reporter<'_>) {
+    pub(super) fn report_listening(&self, report: Reporter<'_>) {
         report(&format_args!(
             "listening on {}",
             escape::path(&self.file.path)

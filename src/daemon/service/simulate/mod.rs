@@ -77,7 +77,7 @@ impl Simulation {
         // The sockets are for this user only, from the moment that they exist.
         umask(Mode::S_IRWXG | Mode::S_IRWXO);
         let wanted = [&signals::ENDING[..], &[Signal::SIGUSR1]].concat();
-        let signals = Signals::block(&wanted).map_err(SetupError::Signals)?;
+        let signals = Signals::block_and_open(&wanted).map_err(SetupError::Signals)?;
         let poll = Poll::new().map_err(SetupError::Loop)?;
         let clock = Clock::start();
         let mut simulation = Self {
@@ -91,9 +91,12 @@ impl Simulation {
             poll,
             clock,
         };
-        let registered = simulation.register(profile.kubelet_socket());
+        let registered = simulation.register_sources(profile.kubelet_socket());
         registered.map_err(SetupError::Loop)?;
-        simulation.listeners.iter().for_each(|it| it.report(report));
+        simulation
+            .listeners
+            .iter()
+            .for_each(|it| it.report_listening(report));
         Ok(simulation)
     }
 
@@ -103,11 +106,11 @@ impl Simulation {
         let mut has_moved = false;
         loop {
             self.wait(&mut events, has_moved)?;
-            if let Some(signal) = self.read_signals()? {
-                self.end(signal, report);
+            if let Some(signal) = self.handle_signals()? {
+                self.shut_down(signal, report);
                 return Ok(Ending::Asked);
             }
-            self.check_kubelet_socket()?;
+            self.handle_kubelet_events()?;
             self.accept_pending()?;
             self.plugin.handle_timeout(self.clock.now());
             has_moved = self.serve();
@@ -121,7 +124,7 @@ impl Simulation {
                             .for_each(Listener::keep_socket_file);
                         return Ok(Ending::Crashed);
                     }
-                    Output::Dial => self.dial()?,
+                    Output::Dial => self.dial_kubelet()?,
                     Output::Listen => self.listen_again(report)?,
                 }
             }
@@ -129,7 +132,7 @@ impl Simulation {
     }
 
     /// Adds the signals, the sockets and the watch for `kubelet.sock` to the loop.
-    fn register(&mut self, kubelet: Option<PathBuf>) -> io::Result<()> {
+    fn register_sources(&mut self, kubelet: Option<PathBuf>) -> io::Result<()> {
         let registry = self.poll.registry();
         let watch = kubelet.map(|path| KubeletSocket::watch(path, registry, KUBELET));
         self.kubelet = watch.transpose()?;
@@ -155,7 +158,7 @@ impl Simulation {
             let listeners = self.listeners.iter().filter(|_| self.plugin.has_room());
             let accepting = listeners.filter_map(|it| it.acceptor.poll_timeout());
             let deadline = accepting.chain(self.plugin.poll_timeout()).min();
-            deadline.map(|at| self.clock.until(at))
+            deadline.map(|at| self.clock.time_until(at))
         };
         match self.poll.poll(events, timeout) {
             Err(error) if error.kind() != io::ErrorKind::Interrupted => return Err(error),
@@ -177,7 +180,7 @@ impl Simulation {
     }
 
     /// Handles the pending signals. Returns the first one that requests termination.
-    fn read_signals(&mut self) -> io::Result<Option<Signal>> {
+    fn handle_signals(&mut self) -> io::Result<Option<Signal>> {
         while let Some((signal, _)) = self.signals.read()? {
             if signal != Signal::SIGUSR1 {
                 return Ok(Some(signal));
@@ -197,14 +200,14 @@ impl Simulation {
                     break;
                 };
                 let conn = self.plugin.accept(listener.socket, now);
-                self.add(conn, stream)?;
+                self.add_peer(conn, stream)?;
             }
         }
         Ok(())
     }
 
     /// Adds a connection to the loop.
-    fn add(&mut self, id: ConnectionId, mut stream: UnixStream) -> io::Result<()> {
+    fn add_peer(&mut self, id: ConnectionId, mut stream: UnixStream) -> io::Result<()> {
         self.last_token.0 += 1;
         let interest = Interest::READABLE | Interest::WRITABLE;
         let registry = self.poll.registry();
@@ -217,30 +220,32 @@ impl Simulation {
         Ok(())
     }
 
-    /// Informs the plugin if `kubelet.sock` may have been created.
-    fn check_kubelet_socket(&mut self) -> io::Result<()> {
+    /// Reads the events of the directory of `kubelet.sock`, and informs the plugin if the socket
+    /// may have been created.
+    fn handle_kubelet_events(&mut self) -> io::Result<()> {
         if let Some(kubelet) = &mut self.kubelet {
             if kubelet.was_created()? {
                 let has_socket = self.listeners.iter().all(|it| it.file.is_in_place());
-                self.plugin.kubelet_created(has_socket, self.clock.now());
+                self.plugin
+                    .handle_kubelet_created(has_socket, self.clock.now());
             }
         }
         Ok(())
     }
 
     /// Connects to `kubelet.sock`, and informs the plugin of the outcome.
-    fn dial(&mut self) -> io::Result<()> {
+    fn dial_kubelet(&mut self) -> io::Result<()> {
         let Some(kubelet) = &self.kubelet else {
             return Ok(());
         };
         let now = self.clock.now();
         match dial(kubelet.path()) {
             Ok(stream) => {
-                let conn = self.plugin.connected(now);
-                self.add(conn, stream)?;
+                let conn = self.plugin.handle_connected(now);
+                self.add_peer(conn, stream)?;
             }
-            Err(DialError::Gone) => self.plugin.kubelet_missing(),
-            Err(error) => self.plugin.dial_failed(&error.to_string(), now),
+            Err(DialError::Gone) => self.plugin.handle_kubelet_missing(),
+            Err(error) => self.plugin.handle_dial_failed(&error.to_string(), now),
         }
         Ok(())
     }
@@ -254,7 +259,7 @@ impl Simulation {
                 *listener = opened.map_err(io::Error::other)?;
                 let token = Token(FIRST_LISTENER.0 + at);
                 registry.register(&mut listener.acceptor.listener, token, Interest::READABLE)?;
-                listener.report(report);
+                listener.report_listening(report);
             }
         }
         Ok(())
@@ -269,11 +274,11 @@ impl Simulation {
             let peer = &mut self.peers[at];
             let end = self.plugin.endpoint(peer.id);
             if end.is_some_and(|end| peer.connection.pump(end, now)) {
-                self.plugin.advance(now);
+                self.plugin.handle_io(now);
                 has_moved = true;
             }
             if self.plugin.is_closed(self.peers[at].id) {
-                self.close(at);
+                self.close_peer(at);
                 has_moved = true; // There may be room for another connection.
             }
         }
@@ -281,17 +286,17 @@ impl Simulation {
     }
 
     /// Writes the final bytes of a connection and closes it.
-    fn close(&mut self, at: usize) {
+    fn close_peer(&mut self, at: usize) {
         let peer = self.peers.remove(at);
         let end = self.plugin.endpoint(peer.id);
         let final_bytes = end.map_or(&[][..], |end| end.transmit());
         peer.connection.hang_up(final_bytes);
-        self.plugin.forget(peer.id);
+        self.plugin.remove_connection(peer.id);
     }
 
     /// Ends the plugin as a signal has asked: removes its sockets, unless they are to be left
     /// behind, and closes its connections after their final bytes.
-    fn end(mut self, signal: Signal, report: Reporter<'_>) {
+    fn shut_down(mut self, signal: Signal, report: Reporter<'_>) {
         let sockets = match self.listeners.len() {
             1 => "socket",
             _ => "sockets",
@@ -306,7 +311,7 @@ impl Simulation {
         };
         self.plugin.stop(self.clock.now());
         while !self.peers.is_empty() {
-            self.close(0);
+            self.close_peer(0);
         }
         report(&format_args!(
             "received {signal}, stopped; {sockets} {left}"

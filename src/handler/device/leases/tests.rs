@@ -53,21 +53,27 @@ impl Node {
         });
         let devices = devices.collect();
         let message = ListAndWatchResponse { devices }.encode_to_vec();
-        plugin.replace(Devices::from_message(&message).unwrap());
+        plugin.replace_devices(Devices::from_message(&message).unwrap());
         self.plugins.set(plugin);
-        self.advance();
+        self.serve_clients();
     }
 
-    fn advance(&mut self) {
-        self.advance_at(Time::ZERO);
+    fn serve_clients(&mut self) {
+        self.serve_clients_at(Time::ZERO);
     }
 
-    fn advance_at(&mut self, now: Time) {
+    fn serve_clients_at(&mut self, now: Time) {
         let mut context = Context::new(now, None, &mut self.ids, &mut self.effects);
-        self.leases.advance(&self.plugins, &mut context);
+        self.leases.serve_clients(&self.plugins, &mut context);
     }
 
-    fn request(&mut self, id: u64, resources: &[(&str, usize)], devices: &[&str], waits: bool) {
+    fn request_devices(
+        &mut self,
+        id: u64,
+        resources: &[(&str, usize)],
+        devices: &[&str],
+        waits: bool,
+    ) {
         let resources = resources
             .iter()
             .map(|(name, count)| ((*name).to_owned(), *count));
@@ -79,12 +85,12 @@ impl Node {
         let pid = i32::try_from(id).unwrap();
         let holder = Holder { pid, uid: 0 };
         self.leases.add_request(id, holder, wish, Time::ZERO);
-        self.advance();
+        self.serve_clients();
     }
 
     /// Removes and returns the next call: its number, its method and its request.
     #[track_caller]
-    fn next_call(&mut self) -> (EffectId, &'static str, Vec<u8>) {
+    fn take_next_call(&mut self) -> (EffectId, &'static str, Vec<u8>) {
         let is_call = |effect: &Effect| matches!(effect, Effect::Call { .. });
         let at = self.effects.iter().position(is_call).expect("a call");
         match self.effects.remove(at) {
@@ -96,13 +102,13 @@ impl Node {
     fn handle_reply(&mut self, call: EffectId, result: Result<Vec<u8>, CallFailure>) {
         let mut context = Context::new(Time::ZERO, None, &mut self.ids, &mut self.effects);
         self.leases.handle_reply(call, result, &mut context);
-        self.advance();
+        self.serve_clients();
     }
 
     /// Answers the next call, which has to be Allocate. Returns the requested devices.
     #[track_caller]
     fn answer_allocate(&mut self) -> Vec<String> {
-        let (id, method, request) = self.next_call();
+        let (id, method, request) = self.take_next_call();
         assert_eq!(method, device_plugin::ALLOCATE);
         let container_responses = vec![ContainerAllocateResponse::default()];
         let reply = AllocateResponse {
@@ -120,7 +126,7 @@ impl Node {
     /// the request.
     #[track_caller]
     fn answer_preferred(&mut self, ids: &[&str]) -> ContainerPreferredAllocationRequest {
-        let (id, method, request) = self.next_call();
+        let (id, method, request) = self.take_next_call();
         assert_eq!(method, device_plugin::GET_PREFERRED_ALLOCATION);
         let device_i_ds = ids.iter().map(|&id| id.to_owned()).collect();
         let container_responses = vec![ContainerPreferredAllocationResponse { device_i_ds }];
@@ -134,15 +140,15 @@ impl Node {
 
     /// Returns, for each client with an outcome since the last call of this function, whether it
     /// got devices or why not.
-    fn outcomes(&self) -> Vec<(u64, Result<(), Refusal>)> {
+    fn take_outcomes(&self) -> Vec<(u64, Result<(), Refusal>)> {
         let outcomes = self.leases.take_outcomes().into_iter();
         outcomes
             .map(|(id, outcome)| (id, outcome.map(|_| ())))
             .collect()
     }
 
-    fn held(&self, resource: &str) -> Vec<(String, i32)> {
-        let held = self.leases.held(resource).into_iter();
+    fn held_devices(&self, resource: &str) -> Vec<(String, i32)> {
+        let held = self.leases.held_devices(resource).into_iter();
         held.map(|(id, holder)| (id.into(), holder.pid)).collect()
     }
 
@@ -174,20 +180,20 @@ fn devices_of_one_numa_node_are_allocated_together() {
     let devices = [("a", 0), ("b", 1), ("c", 0), ("d", 1), ("e", 1)];
     node.list_devices(A, PLAIN, &devices);
     for (id, count, expected) in [(1, 3, &["b", "d", "e"][..]), (2, 2, &["a", "c"])] {
-        node.request(id, &[(A, count)], &[], false);
+        node.request_devices(id, &[(A, count)], &[], false);
         assert_eq!(node.answer_allocate(), expected);
-        assert_eq!(node.outcomes(), [(id, Ok(()))]);
+        assert_eq!(node.take_outcomes(), [(id, Ok(()))]);
     }
     node.leases.remove_client(1);
     node.leases.remove_client(2);
-    node.request(3, &[(A, 4)], &[], false);
+    node.request_devices(3, &[(A, 4)], &[], false);
     assert_eq!(
         node.answer_allocate(),
         ["b", "d", "e", "a"],
         "the larger node is first"
     );
     node.leases.remove_client(3);
-    node.request(4, &[(A, 2)], &["e"], false);
+    node.request_devices(4, &[(A, 2)], &["e"], false);
     assert_eq!(node.answer_allocate()[0], "e", "it is required");
 }
 
@@ -195,13 +201,13 @@ fn devices_of_one_numa_node_are_allocated_together() {
 fn the_call_of_a_client_that_has_gone_is_cancelled() {
     let mut node = Node::default();
     node.list_devices(A, PLAIN, &[("a", 0)]);
-    node.request(1, &[(A, 1)], &[], false);
-    let (call, ..) = node.next_call();
+    node.request_devices(1, &[(A, 1)], &[], false);
+    let (call, ..) = node.take_next_call();
     assert!(node.leases.remove_client(1));
-    node.advance();
+    node.serve_clients();
     let is_cancel = |it: &Effect| matches!(it, Effect::Cancel { id } if *id == call);
     assert!(node.effects.iter().any(is_cancel));
-    node.request(2, &[(A, 1)], &[], false);
+    node.request_devices(2, &[(A, 1)], &[], false);
     assert_eq!(node.answer_allocate(), ["a"]);
 }
 
@@ -221,7 +227,7 @@ fn a_plugin_may_prefer_devices_that_are_free() {
     ] {
         let mut node = Node::default();
         node.list_devices(A, prefers, &devices);
-        node.request(1, &[(A, 2)], &[], false);
+        node.request_devices(1, &[(A, 2)], &[], false);
         let request = node.answer_preferred(preferred);
         assert_eq!(request.available_device_i_ds, ["a", "b", "c"]);
         assert_eq!(request.allocation_size, 2);
@@ -229,7 +235,7 @@ fn a_plugin_may_prefer_devices_that_are_free() {
     }
     let mut node = Node::default();
     node.list_devices(A, prefers, &devices);
-    node.request(1, &[(A, 2)], &["a"], false);
+    node.request_devices(1, &[(A, 2)], &["a"], false);
     assert_eq!(
         node.answer_preferred(&["b", "c"]).must_include_device_i_ds,
         ["a"]
@@ -242,10 +248,10 @@ fn a_plugin_may_prefer_devices_that_are_free() {
     // Another client has taken the preferred device before the plugin answers.
     let mut node = Node::default();
     node.list_devices(A, prefers, &devices);
-    node.request(1, &[(A, 1)], &[], false);
-    node.request(2, &[(A, 1)], &[], false);
+    node.request_devices(1, &[(A, 1)], &[], false);
+    node.request_devices(2, &[(A, 1)], &[], false);
     node.answer_preferred(&["b"]);
-    assert_eq!(node.held(A).len(), 2);
+    assert_eq!(node.held_devices(A).len(), 2);
     node.answer_preferred(&["a"]);
     let both = [node.answer_allocate(), node.answer_allocate()].concat();
     assert_eq!(both, ["a", "b"], "no device twice");
@@ -260,26 +266,26 @@ fn a_client_gets_devices_of_all_its_resources_or_of_none() {
     let mut node = Node::default();
     node.list_devices(A, pre_start, &[("a", 0)]);
     node.list_devices(B, PLAIN, &[("b", 0)]);
-    node.request(1, &[(A, 1), (B, 1)], &[], false);
+    node.request_devices(1, &[(A, 1), (B, 1)], &[], false);
     assert_eq!(node.answer_allocate(), ["a"]);
-    let (id, method, request) = node.next_call();
+    let (id, method, request) = node.take_next_call();
     assert_eq!(method, device_plugin::PRE_START_CONTAINER);
     let request = PreStartContainerRequest::decode(&*request).unwrap();
     assert_eq!(request.devices_ids, ["a"]);
     node.handle_reply(id, Ok(Vec::new()));
-    assert_eq!(node.outcomes(), []);
+    assert_eq!(node.take_outcomes(), []);
     assert_eq!(node.answer_allocate(), ["b"]);
-    assert_eq!(node.outcomes(), [(1, Ok(()))]);
+    assert_eq!(node.take_outcomes(), [(1, Ok(()))]);
     assert_eq!(
-        (node.held(A), node.held(B)),
+        (node.held_devices(A), node.held_devices(B)),
         (vec![("a".into(), 1)], vec![("b".into(), 1)])
     );
 
     node.leases.remove_client(1);
-    node.request(2, &[(A, 1), (B, 2)], &[], false);
+    node.request_devices(2, &[(A, 1), (B, 2)], &[], false);
     let busy = "a.example/b: wanted=2 free=1 healthy=1".to_owned();
-    assert_eq!(node.outcomes(), [(2, Err(Refusal::Busy(busy)))]);
-    assert_eq!(node.held(A), []);
+    assert_eq!(node.take_outcomes(), [(2, Err(Refusal::Busy(busy)))]);
+    assert_eq!(node.held_devices(A), []);
 }
 
 #[test]
@@ -305,19 +311,23 @@ fn a_failed_call_frees_all_devices_of_the_client() {
         let mut node = Node::default();
         node.list_devices(A, PLAIN, &[("a", 0)]);
         node.list_devices(B, PLAIN, &[("b", 0)]);
-        node.request(1, &[(B, 1), (A, 1)], &[], false);
-        node.request(2, &[(B, 1)], &[], true);
+        node.request_devices(1, &[(B, 1), (A, 1)], &[], false);
+        node.request_devices(2, &[(B, 1)], &[], true);
         node.answer_allocate();
-        let (id, ..) = node.next_call();
+        let (id, ..) = node.take_next_call();
         node.handle_reply(id, result);
-        let outcomes = node.outcomes();
+        let outcomes = node.take_outcomes();
         assert!(
             matches!(&outcomes[..], [(1, Err(why))] if check(why)),
             "{outcomes:?}"
         );
         assert_eq!(node.count_events(), 1);
-        assert_eq!(node.held(B), [("b".into(), 2)], "the next one has it");
-        assert_eq!(node.held(A), []);
+        assert_eq!(
+            node.held_devices(B),
+            [("b".into(), 2)],
+            "the next one has it"
+        );
+        assert_eq!(node.held_devices(A), []);
     }
 }
 
@@ -325,34 +335,34 @@ fn a_failed_call_frees_all_devices_of_the_client() {
 fn clients_wait_in_the_order_of_arrival_until_their_time_is_up() {
     let mut node = Node::default();
     node.list_devices(A, PLAIN, &[("a", 0), ("b", 0)]);
-    node.request(1, &[(A, 1)], &["a"], false);
+    node.request_devices(1, &[(A, 1)], &["a"], false);
     node.answer_allocate();
-    node.request(2, &[(A, 2)], &[], true);
-    node.request(3, &[(A, 1)], &[], true);
-    node.request(4, &[(A, 1)], &[], false);
+    node.request_devices(2, &[(A, 2)], &[], true);
+    node.request_devices(3, &[(A, 1)], &[], true);
+    node.request_devices(4, &[(A, 1)], &[], false);
     let busy = |wanted, why: &str| {
         let why = format!("{why}a is held by process 1");
         let text = format!("a.example/a: wanted={wanted} free=1 healthy=2, {why}");
         Err(Refusal::Busy(text))
     };
     let waits = busy(1, "an earlier command waits, ");
-    assert_eq!(node.outcomes(), [(1, Ok(())), (4, waits)]);
+    assert_eq!(node.take_outcomes(), [(1, Ok(())), (4, waits)]);
     assert_eq!(
-        node.held(A),
+        node.held_devices(A),
         [("a".into(), 1)],
         "b is kept for the one that waits"
     );
     assert_eq!(node.count_timers(), 1, "one for all that wait");
-    node.advance_at(Time::from_millis(1000));
-    assert_eq!(node.outcomes(), [(2, busy(2, ""))]);
+    node.serve_clients_at(Time::from_millis(1000));
+    assert_eq!(node.take_outcomes(), [(2, busy(2, ""))]);
     assert_eq!(node.answer_allocate(), ["b"]);
-    assert_eq!(node.outcomes(), [(3, Ok(()))]);
+    assert_eq!(node.take_outcomes(), [(3, Ok(()))]);
     assert!(node.leases.remove_client(1) && !node.leases.remove_client(1));
     for id in 5..9 {
-        node.request(id, &[(A, 3)], &[], true);
+        node.request_devices(id, &[(A, 3)], &[], true);
         assert_eq!(node.count_timers(), 1);
         node.leases.remove_client(id);
-        node.advance();
+        node.serve_clients();
         assert_eq!(
             node.count_timers(),
             0,
@@ -365,7 +375,7 @@ fn clients_wait_in_the_order_of_arrival_until_their_time_is_up() {
 fn a_held_device_that_is_lost_is_reported_once_and_stays_held() {
     let mut node = Node::default();
     node.list_devices(A, PLAIN, &[("a", 0), ("b", 0)]);
-    node.request(1, &[(A, 1)], &[], false);
+    node.request_devices(1, &[(A, 1)], &[], false);
     node.answer_allocate();
     for (devices, events) in [
         (&[("a", 0), ("b", 0)][..], 0),
@@ -376,11 +386,11 @@ fn a_held_device_that_is_lost_is_reported_once_and_stays_held() {
     ] {
         node.list_devices(A, PLAIN, devices);
         assert_eq!(node.count_events(), events, "{devices:?}");
-        assert_eq!(node.held(A), [("a".into(), 1)]);
+        assert_eq!(node.held_devices(A), [("a".into(), 1)]);
     }
     let plugin = node.plugins.get(A).unwrap().plugin.clone();
     node.plugins.remove(&plugin);
-    node.request(2, &[(A, 1)], &[], false);
+    node.request_devices(2, &[(A, 1)], &[], false);
     let missing = Refusal::Missing("no such resource: a.example/a".to_owned());
-    assert_eq!(node.outcomes(), [(1, Ok(())), (2, Err(missing))]);
+    assert_eq!(node.take_outcomes(), [(1, Ok(())), (2, Err(missing))]);
 }

@@ -82,7 +82,7 @@ fn only_256_octets_of_goaway_debug_data_are_kept() {
         peer.send(&goaway(ONE, 0, &[b'x'; 16_376]));
         assert!(peer.peak < 32 * 1024, "{} octets", peer.peak);
     }
-    let Some(ConnectionError::GoAwayReceived(gone)) = peer.machine.closing() else {
+    let Some(ConnectionError::GoAwayReceived(gone)) = peer.machine.close_reason() else {
         panic!("no GOAWAY is reported");
     };
     assert!(peer.machine.is_closing());

@@ -3,7 +3,7 @@
 use crate::http2::testing::*;
 
 /// Returns the events of a response that begins with these fields.
-fn answer(fields: &[(&str, &str)]) -> Vec<String> {
+fn events_of_response(fields: &[(&str, &str)]) -> Vec<String> {
     Peer::server_with_requests(1).send(&headers(ONE, fields, false))
 }
 
@@ -138,7 +138,7 @@ fn a_malformed_response_resets_its_stream() {
 #[test]
 fn values_may_be_non_ascii() {
     assert_eq!(
-        answer(&[(":status", "200"), ("a", "gr\u{fc}n")]),
+        events_of_response(&[(":status", "200"), ("a", "gr\u{fc}n")]),
         ["head 1 200"]
     );
 }

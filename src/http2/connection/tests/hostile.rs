@@ -19,7 +19,7 @@ fn assert_enhance_your_calm(peer: &mut Peer, events: &[String]) {
 
 /// Missed by conformance suites (3 of 6). CVE-2019-9512, CVE-2019-9515.
 #[test]
-fn pings_to_a_client_that_cannot_write_cause_backpressure() {
+fn pings_and_settings_cause_backpressure_if_not_answered() {
     for octets in [ping(1), settings(&[(4, 1)]), settings(&[])] {
         let mut peer = Peer::server_with_settings(&[]);
         for _ in 0..1_000_000 {

@@ -26,7 +26,7 @@ fn after_sending(mut peer: Peer, octets: &[u8], times: u32) -> Peer {
 }
 
 /// Returns an HPACK string of `length` octets, with its length in front.
-fn string(length: usize) -> Vec<u8> {
+fn hpack_string(length: usize) -> Vec<u8> {
     let rest = u16::try_from(length - 127).expect("a short string");
     let low = u8::try_from(rest & 127).expect("seven bits");
     let high = u8::try_from(rest >> 7).expect("seven bits");
@@ -35,15 +35,15 @@ fn string(length: usize) -> Vec<u8> {
 
 /// Returns the HEADERS of a response whose header list counts this many octets: `:status`, which
 /// counts 42, a field of 4,033 that is repeated, and a field for the rest.
-fn list_of(octets: usize) -> Vec<u8> {
+fn headers_with_list_size(octets: usize) -> Vec<u8> {
     let copies = (octets - 42 - 33 - 127) / 4033;
     let rest = octets - 42 - 4033 * copies - 33;
     let block = [
         &b"\x88\x40\x01a"[..],
-        &string(4000),
+        &hpack_string(4000),
         &vec![0xbe; copies - 1],
         b"\x00\x01b",
-        &string(rest),
+        &hpack_string(rest),
     ];
     frame(HEADERS, END_HEADERS, ONE, &block.concat())
 }
@@ -57,7 +57,7 @@ fn check_limits(limits: impl IntoIterator<Item = (Reached, Vec<u8>, Violation)>)
         let error = ConnectionError::Violation(violation);
         let code = error.code().to_string();
         assert!(peer.machine.is_closing());
-        assert_eq!(peer.machine.closing(), Some(error));
+        assert_eq!(peer.machine.close_reason(), Some(error));
         let last = peer.receive().pop().expect("it sends GOAWAY");
         assert!(
             last.starts_with("GOAWAY ") && last.ends_with(&code),
@@ -74,7 +74,7 @@ fn a_header_block_beyond_a_limit_ends_the_connection() {
         (
             || {
                 after_sending(
-                    interrupted(b""),
+                    server_inside_block(b""),
                     &frame(CONTINUATION, 0, ONE, b""),
                     config::MAX_CONTINUATIONS,
                 )
@@ -87,7 +87,7 @@ fn a_header_block_beyond_a_limit_ends_the_connection() {
                 let fragment = [0; 16_384];
                 let further = frame(CONTINUATION, 0, ONE, &fragment);
                 let times = config::MAX_HEADER_BLOCK / fragment.len() - 1;
-                after_sending(interrupted(&fragment), &further.repeat(times), 1)
+                after_sending(server_inside_block(&fragment), &further.repeat(times), 1)
             },
             frame(CONTINUATION, 0, ONE, b"\0"),
             excess(Excess::HeaderBlock),
@@ -108,12 +108,12 @@ fn a_header_block_beyond_a_limit_ends_the_connection() {
             || {
                 after_sending(
                     Peer::server_with_requests(1),
-                    &list_of(config::MAX_DECODED_HEADERS),
+                    &headers_with_list_size(config::MAX_DECODED_HEADERS),
                     1,
                 )
             },
             // The first list has caused a reset of its stream, whose blocks are still decoded.
-            list_of(config::MAX_DECODED_HEADERS + 1),
+            headers_with_list_size(config::MAX_DECODED_HEADERS + 1),
             excess(Excess::HeaderList),
         ),
     ];
@@ -125,7 +125,7 @@ fn frames_beyond_a_limit_end_the_connection() {
     let excess = |excess| Violation::Excess(excess);
     let limits: [(Reached, _, _); 7] = [
         (
-            || after_sending(answered(), &data(ONE, &[7; 16_384], false), 1),
+            || after_sending(server_that_answered(), &data(ONE, &[7; 16_384], false), 1),
             b"\x00\x40\x01\x00\x00\x00\x00\x00\x01".to_vec(),
             Violation::FrameTooLarge(16_385),
         ),
@@ -141,7 +141,13 @@ fn frames_beyond_a_limit_end_the_connection() {
             excess(Excess::SettingsEntries),
         ),
         (
-            || after_sending(answered(), &ping(1), config::MAX_FRAMES_WITHOUT_PROGRESS),
+            || {
+                after_sending(
+                    server_that_answered(),
+                    &ping(1),
+                    config::MAX_FRAMES_WITHOUT_PROGRESS,
+                )
+            },
             ping(1),
             excess(Excess::WithoutProgress),
         ),
@@ -149,7 +155,7 @@ fn frames_beyond_a_limit_end_the_connection() {
             // Each SETTINGS frame is acknowledged, and counts like any other frame.
             || {
                 after_sending(
-                    answered(),
+                    server_that_answered(),
                     &settings(&[]),
                     config::MAX_FRAMES_WITHOUT_PROGRESS,
                 )
@@ -158,7 +164,13 @@ fn frames_beyond_a_limit_end_the_connection() {
             excess(Excess::WithoutProgress),
         ),
         (
-            || after_sending(answered(), &data(ONE, b"", false), config::MAX_EMPTY_DATA),
+            || {
+                after_sending(
+                    server_that_answered(),
+                    &data(ONE, b"", false),
+                    config::MAX_EMPTY_DATA,
+                )
+            },
             data(ONE, b"", false),
             excess(Excess::EmptyData),
         ),
@@ -192,12 +204,12 @@ fn frames_beyond_a_limit_end_the_connection() {
 }
 
 /// Returns a server that has sent the headers of a response.
-fn answered() -> Peer {
+fn server_that_answered() -> Peer {
     after_sending(Peer::server_with_requests(1), &ok(ONE), 1)
 }
 
 /// Returns a server in the middle of a header block, of which these octets were sent.
-fn interrupted(octets: &[u8]) -> Peer {
+fn server_inside_block(octets: &[u8]) -> Peer {
     after_sending(
         Peer::server_with_requests(1),
         &frame(HEADERS, 0, ONE, octets),
@@ -220,8 +232,8 @@ fn a_stream_fails_beyond_each_limit_and_not_at_it() {
     let table = [
         (
             vec![],
-            list_of(config::MAX_HEADER_LIST),
-            list_of(config::MAX_HEADER_LIST + 1),
+            headers_with_list_size(config::MAX_HEADER_LIST),
+            headers_with_list_size(config::MAX_HEADER_LIST + 1),
             "ENHANCE_YOUR_CALM: a header list of more than 65536 octets",
         ),
         (
@@ -294,7 +306,7 @@ fn a_connection_times_out_exactly_at_each_deadline() {
             ErrorCode::SETTINGS_TIMEOUT,
         ),
         (
-            || interrupted(b""),
+            || server_inside_block(b""),
             config::HEADER_BLOCK_TIMEOUT,
             Awaited::HeaderBlock,
             ErrorCode::ENHANCE_YOUR_CALM,
@@ -318,14 +330,18 @@ fn a_connection_times_out_exactly_at_each_deadline() {
         peer.wait(1);
         let error = ConnectionError::TimedOut(awaited);
         assert_eq!(error.code(), code);
-        assert_eq!(peer.machine.closing(), Some(error));
+        assert_eq!(peer.machine.close_reason(), Some(error));
     }
 }
 
 #[test]
 fn frames_without_progress_are_forgiven_after_60_s() {
     for (wait, is_fine) in [(59_999, false), (60_000, true)] {
-        let mut peer = after_sending(answered(), &ping(1), config::MAX_FRAMES_WITHOUT_PROGRESS);
+        let mut peer = after_sending(
+            server_that_answered(),
+            &ping(1),
+            config::MAX_FRAMES_WITHOUT_PROGRESS,
+        );
         peer.wait(wait);
         peer.send(&ping(1));
         assert_eq!(!peer.machine.is_ended(), is_fine, "{wait} ms");
@@ -362,7 +378,7 @@ fn reading_stops_when_64_answers_are_unsent() {
 }
 
 #[test]
-fn our_own_header_blocks_have_8_kib_and_not_an_octet_more() {
+fn our_header_blocks_may_have_8_kib_and_not_an_octet_more() {
     // 0x20, the index of the name, the length of the value in three octets, and the value.
     let fits = config::MAX_SENT_HEADER_BLOCK - 5;
     for (length, is_fine) in [(fits, true), (fits + 1, false)] {

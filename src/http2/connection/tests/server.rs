@@ -157,7 +157,7 @@ fn a_request_with_too_many_headers_is_reset() {
 /// RFC 9113 §5.1.1: "The identifier of a newly established stream MUST be numerically greater than
 /// all streams that the initiating endpoint has opened or reserved."
 #[test]
-fn stream_numbers_are_odd_and_increase() {
+fn stream_identifiers_are_odd_and_increase() {
     let mut peer = client_with_requests(&[5]);
     assert_closed(&peer.send(&request(THREE, true)), "PROTOCOL_ERROR");
     let mut peer = client_with_requests(&[ONE]);

@@ -152,7 +152,8 @@ fn a_ping_is_answered_with_its_octets_ahead_of_queued_data() {
     assert_eq!(peer.receive(), ["PING ack 42", "HEADERS 1", "DATA 1 16384"]);
 }
 
-/// grpc-go, C-core and java close a connection after more than a few PINGs, so none is ever sent.
+/// grpc-go, C-core and grpc-java close a connection after more than a few PINGs, so none is ever
+/// sent.
 #[test]
 fn an_idle_connection_sends_nothing_for_days() {
     let mut peer = Peer::server_with_requests(1);

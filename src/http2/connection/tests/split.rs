@@ -85,7 +85,10 @@ fn client() -> Peer {
 
 /// Feeds the pieces and then EOF to one end; returns its events, and the frames that it wrote
 /// before EOF.
-fn play<'a>(mut peer: Peer, pieces: impl Iterator<Item = &'a [u8]>) -> (Vec<String>, Vec<String>) {
+fn feed_all<'a>(
+    mut peer: Peer,
+    pieces: impl Iterator<Item = &'a [u8]>,
+) -> (Vec<String>, Vec<String>) {
     let mut events = Vec::new();
     for piece in pieces {
         events.extend(peer.send(piece));
@@ -111,10 +114,10 @@ const ENDS: [End; 2] = [(client, answers), (Peer::client, requests)];
 fn frames_lead_to_the_same_events_wherever_they_are_cut() {
     for (end, script) in ENDS {
         let octets = script().concat();
-        let whole = play(end(), std::iter::once(&octets[..]));
+        let whole = feed_all(end(), std::iter::once(&octets[..]));
         assert_eq!(whole.0.len(), 8, "{:?}", whole.0);
         for size in 1..100 {
-            let pieces = play(end(), octets.chunks(size));
+            let pieces = feed_all(end(), octets.chunks(size));
             assert_eq!(pieces, whole, "in pieces of {size}");
         }
     }
@@ -126,9 +129,9 @@ fn mutated_frames_lead_to_the_same_events_wherever_cut() {
         let mut random = Random(0x9e37_79b9_7f4a_7c15_u64.wrapping_mul(seed));
         let (end, script) = ENDS[random.below(2)];
         let octets = mutated(script(), &mut random);
-        let whole = play(end(), std::iter::once(&octets[..]));
+        let whole = feed_all(end(), std::iter::once(&octets[..]));
         let size = 1 + random.below(40);
-        let pieces = play(end(), octets.chunks(size));
+        let pieces = feed_all(end(), octets.chunks(size));
         assert_eq!(pieces, whole, "seed {seed}, pieces of {size}");
     }
 }

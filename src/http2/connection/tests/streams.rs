@@ -30,7 +30,7 @@ fn a_response_may_end_with_its_headers_or_with_data() {
 }
 
 #[test]
-fn anything_on_an_unopened_stream_is_a_connection_error() {
+fn headers_data_resets_and_updates_on_idle_streams_are_errors() {
     for stream in [2, 3, 4, 0x7fff_ffff] {
         let frames = [
             ok(stream),
@@ -113,7 +113,7 @@ fn frames_after_the_end_of_a_message_are_errors() {
 }
 
 #[test]
-fn frames_of_a_wrong_kind_or_size_end_the_connection() {
+fn a_frame_with_a_wrong_stream_or_size_ends_the_connection() {
     let table = [
         (data(0, b"x", false), "PROTOCOL_ERROR"),
         (headers(0, &[], false), "PROTOCOL_ERROR"),
@@ -161,7 +161,7 @@ fn a_push_is_a_connection_error() {
 }
 
 #[test]
-fn no_stream_is_opened_when_the_numbers_are_exhausted() {
+fn no_stream_is_opened_when_the_identifiers_are_exhausted() {
     let mut peer = Peer::server_with_settings(&[]);
     let last = StreamId::new(0x7fff_ffff).expect("a stream's number");
     peer.machine.streams.insert(Stream::open(last, 0));

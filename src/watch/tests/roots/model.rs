@@ -98,12 +98,12 @@ impl World {
             Output::Scan { dir, .. } => {
                 let dir = dir.to_str().unwrap();
                 let watch = self.watch(dir);
-                t.scan(dir, Ok(watch), Ok(self.entries(dir)));
+                t.answer_scan(dir, Ok(watch), Ok(self.entries(dir)));
             }
             Output::Examine { path } => {
                 let path = path.to_str().unwrap();
                 let inode = self.sockets.get(path);
-                t.examine(path, inode.map_or(EntryKind::Other, |inode| socket(*inode)));
+                t.answer_examination(path, inode.map_or(EntryKind::Other, |inode| socket(*inode)));
             }
             Output::Unwatch { watch } => {
                 self.watches.retain(|_, it| *it != watch.0);
@@ -155,7 +155,7 @@ fn all_sockets_of_the_final_roots_are_known() {
                 1 => world.toggle_socket(dir),
                 2 => {
                     if let Some(event) = world.events.pop_front() {
-                        t.event(event);
+                        t.handle_event(event);
                     }
                 }
                 _ => {
@@ -169,7 +169,7 @@ fn all_sockets_of_the_final_roots_are_known() {
         loop {
             while world.carry_out_output(&mut t) {}
             match world.events.pop_front() {
-                Some(event) => t.event(event),
+                Some(event) => t.handle_event(event),
                 None if t.watch.poll_timeout().is_some_and(|at| at < end) => t.tick(),
                 None => break,
             }
