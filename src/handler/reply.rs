@@ -1,4 +1,5 @@
-//! The decoding of a call's result, to a message or to the reason that is sent to the plugin.
+//! Decodes the result of a call: returns the message, or the reason for the failure in the words of
+//! grpc-go, which plugins are notified with.
 
 use std::path::Path;
 

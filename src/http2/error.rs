@@ -339,7 +339,7 @@ pub enum Malformed {
     #[error("trailers without END_STREAM")]
     TrailersWithoutEnd,
     /// Less or more data than `content-length` announces, or an invalid `content-length`.
-    #[error("content that does not match its content-length")]
+    #[error("an invalid content-length, or content of another length")]
     ContentLength,
 }
 

@@ -202,7 +202,9 @@ impl PluginEvent {
     /// name that was taken over by another user. The daemon keeps such events longer than others.
     pub fn is_security(&self) -> bool {
         match &self.kind {
-            EventKind::TakenOver { .. } | EventKind::Untrusted(_) => true,
+            EventKind::TakenOver { .. }
+            | EventKind::Untrusted(_)
+            | EventKind::WouldRefuse(Refusal::Untrusted(_)) => true,
             EventKind::AttemptFailed { failure, .. } => {
                 matches!(**failure, Failure::Refused(Refusal::Untrusted(_)))
             }

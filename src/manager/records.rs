@@ -389,7 +389,7 @@ impl<'a> Records<'a> {
         self.0.context.connections.open
     }
 
-    /// Returns the current counts.
+    /// Returns the current numbers of sockets, plugins and operations.
     pub fn status(self) -> Status {
         self.0
             .sockets()

@@ -437,7 +437,9 @@ pub(super) struct Active {
 pub(super) struct Pending {
     pub(super) ticket: Ticket,
     pub(super) question: Question,
-    /// The time from which other sockets of the name may pass; `None` once they may.
+    /// The time at which the next socket that waits for the plugin's name may acquire it although
+    /// this question is not answered ([`STALLED_AFTER`](crate::config::STALLED_AFTER)); `None` once
+    /// that time has passed.
     pub(super) stalls_at: Option<Time>,
 }
 

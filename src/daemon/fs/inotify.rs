@@ -93,9 +93,9 @@ impl Inotify {
                 self.roots.push(Root { path, watch, above });
             }
             Err(problem) => log::debug!(
-                "{}: cannot watch the parent of a plugins directory, so the removal of that \
-                 directory may be noticed late: {}",
-                escape::path(dir),
+                "{}: cannot watch the parent directory, so the removal of the plugins directory \
+                 may be noticed late: {}",
+                escape::path(root),
                 describe(&problem)
             ),
         }

@@ -78,7 +78,8 @@ pub enum Outcome {
     WouldRefuse,
     /// The file is not a socket, or the peer is not a registration service.
     NotARegistrationService,
-    /// The socket cannot be connected to, or the peer does not answer in time.
+    /// The socket cannot be connected to, or the peer does not answer in time or ends the
+    /// connection before it answers.
     #[default]
     Unreachable,
     /// The connection was accepted and closed before any data was received.

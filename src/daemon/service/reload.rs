@@ -75,7 +75,7 @@ impl Daemon {
                 self.plugins.finish_reload(event, &refused);
             }
         }
-        self.service.notify_ready();
+        self.service.queue_ready();
     }
 
     /// Reads the configuration again and applies it. Returns what has changed, or the problems

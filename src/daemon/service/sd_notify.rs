@@ -85,7 +85,7 @@ impl Service {
         let now = plugins.now();
         if !self.is_ready && plugins.is_ready(now) {
             self.is_ready = true;
-            self.notify_ready();
+            self.queue_ready();
         }
         if let Some(pause) = self.watchdog.filter(|_| self.watchdog_at <= now) {
             let is_sent = self.send("WATCHDOG=1");
@@ -98,7 +98,7 @@ impl Service {
         self.send_status(plugins.manager(), now);
     }
 
-    /// Notifies that a reload has begun. [`Service::notify_ready`] notifies that it is over.
+    /// Notifies that a reload has begun. [`Service::queue_ready`] notifies that it is over.
     pub(crate) fn notify_reloading(&mut self, now: Time) {
         // systemd compares this with its own reading of CLOCK_MONOTONIC, from before SIGHUP.
         let Ok(time) = clock_gettime(ClockId::CLOCK_MONOTONIC) else {
@@ -114,7 +114,7 @@ impl Service {
 
     /// Queues the notification that the start or a reload is complete, which [`Service::send_due`]
     /// sends. A reload before the end of the start needs none of its own.
-    pub(crate) fn notify_ready(&mut self) {
+    pub(crate) fn queue_ready(&mut self) {
         if self.is_ready {
             self.unsent.push_back("READY=1".to_owned());
         }

@@ -64,6 +64,8 @@ fn a_link_stays_known_if_the_directory_of_its_socket_is_full() {
     );
     t.answer_examination("/p/sub/own", socket(100_001));
     t.expect(&[&format!("/p/sub: {}", Problem::TooManyNames)]);
+    let is_watched = |it: Directory<'_>| it.state == DirectoryState::Watched;
+    assert!(t.watch.directories().all(is_watched));
     t.answer_examination_gone("/p/sub/000001");
     t.answer_examination("/p/sub/own", socket(100_001));
     t.expect(&[

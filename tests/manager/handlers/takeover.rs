@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use plugind::config::{Distrust, Trust, TrustMode};
+use plugind::config::{Distrust, Mode, Trust, TrustMode};
 
 use crate::handlers::node::Node;
 use crate::script::Script;
@@ -98,4 +98,16 @@ fn a_directory_of_others_is_refused_in_strict_mode_only() {
         node.world.appear(NEW, driver("disk", 0));
         assert_eq!(node.notified(NEW), Ok(()));
     }
+}
+
+#[test]
+fn a_dry_run_reports_distrust_as_an_event_about_security() {
+    let mut world = node(TrustMode::Strict).world;
+    world.manager.set_mode(Mode::Observe);
+    let dirs = vec![("/r".into(), Distrust::Directory("open".into()))];
+    world.manager.set_distrusted_directories(dirs, world.now);
+    world.appear(NEW, driver("disk", 0));
+    let mut events = world.events.iter();
+    let refused = events.find(|it| it.reason() == "WouldRefuse");
+    assert!(refused.is_some_and(|it| it.is_security()), "{refused:?}");
 }
