@@ -15,8 +15,9 @@
 //!   +---------------+---------------+--> outcome
 //! ```
 //!
-//! Headers that end the response (Trailers-Only) also lead from "has a stream" to the outcome, and so
-//! does a second refusal. The outcome ends the call: [`Client`](super::Client) drops the call and queues the event.
+//! Headers that end the response (Trailers-Only) also lead from "has a stream" to the outcome, and
+//! so does a second refusal. The outcome ends the call: [`Client`](super::Client) drops the call
+//! and queues the event.
 
 use std::time::Duration;
 
