@@ -20,6 +20,18 @@ fn a_rapid_reset_of_100_requests_is_fine_and_one_more_is_not() {
     assert!(peer.peak < 64 * 1024, "{} octets", peer.peak);
 }
 
+#[test]
+fn an_answered_request_makes_up_for_a_cancelled_one() {
+    let mut peer = Peer::client_with_settings(&[]);
+    for stream in (1..1000).step_by(4) {
+        peer.send(&[request(stream, true), reset(stream, 8)].concat());
+        peer.send(&request(stream + 2, true));
+        answer(&mut peer, stream + 2);
+        peer.receive();
+        assert!(!peer.machine.is_ended(), "stream {stream}");
+    }
+}
+
 /// Cancels 101 requests before they are answered, and asserts that only the last one ends the
 /// connection.
 fn assert_rapid_resets_are_stopped(mut peer: Peer, first: u32) {
