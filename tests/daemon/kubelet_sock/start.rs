@@ -1,10 +1,12 @@
 //! What the daemon does in the directory when it starts, and when it refuses to start.
 
 use std::fs;
+use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::{MetadataExt as _, symlink};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 
+use nix::sys::socket::{Shutdown, shutdown};
 use nix::sys::stat::Mode;
 use nix::unistd::mkfifo;
 use tempfile::TempDir;
@@ -93,7 +95,8 @@ fn a_kubelet_sock_in_use_prevents_the_start() {
     );
     assert!(plugins.join("gpu.sock").exists());
     assert!(UnixStream::connect(plugins.join("kubelet.sock")).is_ok());
-    drop(kubelet);
+    // Processes that other tests start may still have the listener open.
+    shutdown(kubelet.as_raw_fd(), Shutdown::Both).unwrap();
     let _node = Node::serving_in(dir, &[]);
     assert!(!plugins.join("gpu.sock").exists());
 }
