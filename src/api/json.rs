@@ -454,6 +454,7 @@ mod tests {
             preferred_allocation: false,
             is_connected: true,
             devices: device::Devices::from_message(&list).expect("a list"),
+            order: 0,
         });
         let wanted =
             serde_json::json!({"devices": {"total": 64, "healthy": 63, "connected": true}});

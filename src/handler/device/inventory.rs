@@ -22,6 +22,8 @@ pub struct DevicePlugin {
     pub is_connected: bool,
     /// The devices as last listed.
     pub devices: Devices,
+    /// A number that is greater than those of the older plugins of the same name.
+    pub(crate) order: u64,
 }
 
 impl DevicePlugin {
@@ -33,6 +35,7 @@ impl DevicePlugin {
             preferred_allocation: options.get_preferred_allocation_available,
             is_connected: false,
             devices: Devices::default(),
+            order: 0,
         }
     }
 

@@ -93,7 +93,8 @@ struct ListedPlugin {
     store: Store<DevicePlugin>,
     /// Whether the plugin has announced itself, and so has to do that again when the stream ends.
     is_announced: bool,
-    options: DevicePluginOptions,
+    /// The plugin's first entry in the store, without devices.
+    initial: DevicePlugin,
     /// The stream of lists; `None` if it is not opened again: the plugin does not implement
     /// `ListAndWatch`, or has announced itself and the stream was lost, not ended by a limit.
     stream: Option<Reconnect>,
@@ -279,19 +280,22 @@ impl ListedPlugin {
         store: &Store<DevicePlugin>,
         context: &mut Context<'_>,
     ) -> Self {
-        store.set(DevicePlugin::new(plugin, options));
         let stream = Stream {
             endpoint: plugin.endpoint.clone(),
             method: device_plugin::LIST_AND_WATCH,
             request: Empty {}.encode_to_vec(),
             dial_timeout: DIAL_TIMEOUT,
         };
+        let stream = Reconnect::open(Target::Stream(stream), context);
+        let mut initial = DevicePlugin::new(plugin, options);
+        initial.order = stream.effect().number;
+        store.set(initial.clone());
         Self {
             plugin: plugin.clone(),
             store: store.clone(),
             is_announced: false,
-            options,
-            stream: Some(Reconnect::open(Target::Stream(stream), context)),
+            initial,
+            stream: Some(stream),
             grace: None,
             listed_at: None,
             next: None,
@@ -376,7 +380,13 @@ impl ListedPlugin {
             context.cancel(grace);
         }
         if self.store.with(plugin, |_| ()).is_none() {
-            self.store.set(DevicePlugin::new(plugin, self.options));
+            // The new entry is the last one: the entries of the newer plugins go behind it again.
+            self.store.set(self.initial.clone());
+            let mut others = self.store.all(&plugin.name);
+            others.retain(|other| other.order > self.initial.order);
+            for newer in others {
+                self.store.promote(&newer.plugin);
+            }
         }
         if let Some(Some(changes)) = self
             .store
@@ -450,19 +460,6 @@ impl ListedPlugin {
         }
     }
 
-    /// Removes the plugin from the store. If another plugin is current, removes only the devices:
-    /// the other plugin then stays current after the next list. Returns `false` if nothing was
-    /// removed.
-    fn forget_devices(&self) -> bool {
-        let (store, plugin) = (&self.store, &self.plugin);
-        let current = store.get(&plugin.name);
-        if current.is_some_and(|it| it.plugin.has_socket_of(plugin)) {
-            return store.remove(plugin).is_some();
-        }
-        let forget = |known: &mut DevicePlugin| std::mem::take(&mut known.devices);
-        store.with(plugin, forget).is_some_and(|it| !it.is_empty())
-    }
-
     /// Handles the expiry of a timer: applies the waiting list, opens the stream again, or forgets
     /// the devices. The timer of [`Published`] needs nothing here:
     /// [`DeviceHandler::update_cdi_file_and_leases`] follows.
@@ -474,7 +471,7 @@ impl ListedPlugin {
             if let Some(stream) = paused {
                 stream.resume(context);
             }
-        } else if self.forget_devices() {
+        } else if self.store.remove(&self.plugin).is_some() {
             self.reserved = context.reserve();
             let message = format!(
                 "removed its devices: it has sent no device list in time grace={DEVICE_GRACE:?}"

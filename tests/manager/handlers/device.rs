@@ -96,25 +96,47 @@ fn dm4_dm5_a_resource_has_the_newest_one_s_devices() {
     }
 }
 
+/// Returns a node on which plugins of these names have registered in this order, each with one
+/// device of its name.
+fn with_plugins(names: &[&str]) -> Node {
+    let mut node = Node::new();
+    for name in names {
+        let (socket, endpoint) = (format!("/r/{name}"), format!("/p/{name}"));
+        node.world.create(&endpoint, listing(device_list([*name])));
+        node.world.appear(&socket, registrar(&endpoint));
+        assert_eq!(node.notified(&socket), Ok(()));
+    }
+    node
+}
+
 #[test]
 fn an_older_plugin_that_lists_again_does_not_take_over() {
-    let mut node = Node::new();
-    for (socket, endpoint, id) in [("/r/old", "/p/old", "old"), ("/r/new", "/p/new", "new")] {
-        node.world.create(endpoint, listing(device_list([id])));
-        node.world.appear(socket, registrar(endpoint));
-        assert_eq!(node.notified(socket), Ok(()));
+    // The plugins, those that expire, and those that list again, in this order.
+    for (names, expire, list_again) in [
+        (&["old", "new"][..], &["old"][..], &["old"][..]),
+        (&["old", "new"], &["new", "old"], &["new", "old"]),
+        (&["old", "new"], &["old", "new"], &["new", "old"]),
+        (&["first", "old", "new"], &["new", "old"], &["new", "old"]),
+        (&["first", "old", "new"], &["new", "old"], &["old", "new"]),
+    ] {
+        let mut node = with_plugins(names);
+        for name in expire {
+            node.world.remove(&format!("/p/{name}"));
+            node.world.cut(&format!("/p/{name}"));
+            node.world.advance(2 * DEVICE_GRACE);
+        }
+        let events = node.world.events.iter();
+        let removed = events.filter(|it| it.reason() == "DevicesRemoved");
+        assert_eq!(removed.count(), expire.len());
+        for name in list_again {
+            let list = listing(device_list([*name]));
+            node.world.create(&format!("/p/{name}"), list);
+            node.world.advance(DEVICE_GRACE);
+        }
+        assert_devices(&node, "new");
+        node.world.vanish("/r/new");
+        assert_devices(&node, "old");
     }
-    node.world.remove("/p/old");
-    node.world.cut("/p/old");
-    node.world.advance(3 * DEVICE_GRACE);
-    let events = node.world.events.iter();
-    let removed = events.filter(|it| it.reason() == "DevicesRemoved");
-    assert_eq!(removed.count(), 1);
-    node.world.create("/p/old", listing(device_list(["old"])));
-    node.world.advance(DEVICE_GRACE);
-    assert_devices(&node, "new");
-    node.world.vanish("/r/new");
-    assert_devices(&node, "old");
 }
 
 #[test]

@@ -53,6 +53,7 @@ impl World {
             preferred_allocation: false,
             is_connected: true,
             devices: Devices::from_message(&list).expect("a list"),
+            order: 0,
         });
     }
 }
