@@ -209,8 +209,10 @@
 //! - An answer must be about one container, be of at most 16 KiB, and have absolute paths without
 //!   `..`, no control characters, and permissions of `rwm`. Any other is refused.
 //! - A device that is removed or becomes unhealthy is removed from the file in the same turn, and
-//!   the file with its last device. Files of an earlier process are removed at the start; the end
-//!   of the daemon leaves them, except those of commands.
+//!   the file with its last device. If an older plugin becomes current because the devices of the
+//!   newer one were removed, the file has its devices at once, but those for which it has not
+//!   answered yet only after its next list. Files of an earlier process are removed at the start;
+//!   the end of the daemon leaves them, except those of commands.
 //! - The directory is created if it is missing. It must not be a symbolic link, and only root and
 //!   the daemon's user may be able to change it. One daemon uses it at a time. Changes that fail,
 //!   as on a full disk, are repeated every 5 s. Another directory needs a restart.

@@ -138,13 +138,27 @@ impl DeviceHandler {
         self.plugins.clone()
     }
 
-    /// Removes what is known of a plugin, and removes its CDI file if no other plugin has its name.
+    /// Removes what is known of a plugin, and its devices from the CDI file.
     fn forget_plugin(&mut self, plugin: &Plugin) {
         self.clients.remove(&plugin.socket);
-        if self.plugins.remove(plugin).is_some() && self.plugins.get(&plugin.name).is_none() {
-            if let Some(files) = &mut self.leases.lock().files {
-                files.insert(cdi::file_name(&plugin.name), None);
-            }
+        if self.plugins.remove(plugin).is_some() {
+            self.replace_cdi_file(&plugin.name);
+        }
+    }
+
+    /// Replaces the CDI file of a resource after one of its plugins was removed from the store: the
+    /// file has the devices for which the plugin that is current now has answered before. That
+    /// plugin is asked about the others at its next event.
+    fn replace_cdi_file(&mut self, resource: &str) {
+        let Some(files) = &mut self.leases.lock().files else {
+            return;
+        };
+        let Some(known) = self.plugins.get(resource) else {
+            files.insert(cdi::file_name(resource), None);
+            return;
+        };
+        if let Some(Client::Listing(listing)) = self.clients.get_mut(&known.plugin.socket) {
+            listing.published.handle_list(&known, files);
         }
     }
 
@@ -252,6 +266,12 @@ impl PluginHandler for DeviceHandler {
             return;
         };
         match (event, self.clients.get_mut(&plugin.socket)) {
+            (Event::TimerFired { id }, Some(Client::Listing(listing))) => {
+                let is_removed = listing.handle_timer(id, context);
+                if is_removed {
+                    self.replace_cdi_file(&plugin.name);
+                }
+            }
             (event, Some(Client::Listing(listing))) => listing.handle_event(event, context),
             (Event::Called { result, .. }, _) => self.finish_registration(plugin, result, context),
             _ => {}
@@ -314,8 +334,7 @@ impl ListedPlugin {
             }
             Event::StreamMessage { message, .. } => self.receive_list(message, context),
             Event::StreamEnded { result, .. } => self.handle_stream_end(result, context),
-            Event::TimerFired { id } => self.handle_timer(id, context),
-            _ => {} // No other effects are requested.
+            _ => {} // No other effects are requested, and `handle_timer` handles timers.
         }
     }
 
@@ -462,8 +481,9 @@ impl ListedPlugin {
 
     /// Handles the expiry of a timer: applies the waiting list, opens the stream again, or forgets
     /// the devices. The timer of [`Published`] needs nothing here:
-    /// [`DeviceHandler::update_cdi_file_and_leases`] follows.
-    fn handle_timer(&mut self, timer: EffectId, context: &mut Context<'_>) {
+    /// [`DeviceHandler::update_cdi_file_and_leases`] follows. Returns whether the plugin was
+    /// removed from the store.
+    fn handle_timer(&mut self, timer: EffectId, context: &mut Context<'_>) -> bool {
         if let Some(next) = self.next.take_if(|next| next.timer == timer) {
             self.apply_list(&next.list, context);
         } else if self.grace.take_if(|end| *end == timer).is_none() {
@@ -478,7 +498,9 @@ impl ListedPlugin {
             );
             let plugin = &self.plugin;
             context.emit(plugin, EventType::Normal, "DevicesRemoved", message);
+            return true;
         }
+        false
     }
 }
 

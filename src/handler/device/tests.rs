@@ -1,16 +1,26 @@
-//! Tests of lists of devices, against a simple implementation that uses maps.
+//! Tests of lists of devices, against a simple implementation that uses maps, and of the CDI file
+//! of a resource that has two plugins.
 
 #![allow(clippy::cast_possible_truncation, clippy::cast_possible_wrap)] // Small numbers.
 
 use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
 
 use prost::Message as _;
 use prost::encoding::{DecodeContext, WireType, decode_key, skip_field};
 
-use super::{Devices, Unlistable, changes};
+use super::{
+    CdiFiles, Context, DeviceHandler, Devices, EffectId, Event, Leases, Plugin, PluginHandler as _,
+    Unlistable, changes,
+};
 use crate::config::MAX_DEVICES;
 use crate::escape;
+use crate::handler::{Effect, EffectIds, EffectOwner};
+use crate::proto::pluginregistration::PluginInfo;
 use crate::proto::v1beta1::{self, ListAndWatchResponse, NumaNode, TopologyInfo};
+use crate::proto::v1beta1::{AllocateResponse, ContainerAllocateResponse};
+use crate::time::Time;
 
 /// The health and the NUMA nodes of each device, by ID.
 type Plain = BTreeMap<String, (bool, Vec<i64>)>;
@@ -234,6 +244,123 @@ fn each_list_replaces_the_one_before_completely() {
         }
     }
     assert!(same > 100 && rejected > 5, "{same} {rejected}");
+}
+
+/// The device handler, called for two plugins of one resource.
+struct Bench {
+    handler: DeviceHandler,
+    ids: EffectIds,
+    effects: Vec<Effect>,
+    plugins: [Arc<Plugin>; 2],
+}
+
+impl Bench {
+    fn new(handler: DeviceHandler) -> Self {
+        let plugins = ["/r/old", "/r/new"].map(|socket| {
+            let info = PluginInfo {
+                name: "a/b".into(),
+                ..PluginInfo::default()
+            };
+            Plugin::from_info(info, Path::new(socket).into())
+                .unwrap()
+                .into()
+        });
+        Self {
+            handler,
+            ids: EffectIds::default(),
+            effects: Vec::new(),
+            plugins,
+        }
+    }
+
+    /// Calls the handler for a plugin.
+    fn call(&mut self, at: usize, method: impl FnOnce(&mut DeviceHandler, &mut Context<'_>)) {
+        self.effects.clear();
+        let mut context = Context::new(Time::ZERO, None, &mut self.ids, &mut self.effects);
+        context = context.with_plugin(&self.plugins[at]);
+        method(&mut self.handler, &mut context);
+    }
+
+    /// Returns the call, the stream or the timer that the handler has requested last.
+    #[track_caller]
+    fn requested(&self) -> EffectId {
+        let id = |effect: &Effect| match effect {
+            Effect::Call { id, .. } | Effect::Stream { id, .. } | Effect::SetTimer { id, .. } => {
+                Some(*id)
+            }
+            _ => None,
+        };
+        self.effects.iter().rev().find_map(id).expect("an effect")
+    }
+
+    fn reply(&mut self, at: usize, reply: Vec<u8>) {
+        let (id, method) = (self.requested(), "");
+        let result = Ok(reply);
+        let event = Event::Called { id, method, result };
+        self.call(at, |handler, context| handler.handle_event(event, context));
+    }
+
+    /// Registers a plugin with one device, for which it answers with this variable.
+    fn register(&mut self, at: usize, variable: &str) {
+        let plugin = self.plugins[at].clone();
+        self.call(at, |handler, context| {
+            handler.register(&plugin, context);
+        });
+        self.reply(at, Vec::new());
+        let id = self.requested();
+        let message = b"\x0a\x0c\x0a\x01a\x12\x07Healthy".to_vec();
+        let event = Event::StreamMessage { id, message };
+        self.call(at, |handler, context| handler.handle_event(event, context));
+        let response = ContainerAllocateResponse {
+            envs: [(variable.to_owned(), String::new())].into(),
+            ..ContainerAllocateResponse::default()
+        };
+        let container_responses = vec![response];
+        let reply = AllocateResponse {
+            container_responses,
+        };
+        self.reply(at, reply.encode_to_vec());
+    }
+
+    /// Returns the only file that has changed.
+    #[track_caller]
+    fn changed_file(&self) -> Option<String> {
+        let mut files = self.handler.leases.take_files().into_iter();
+        let (name, content) = files.next().expect("a file has changed");
+        assert_eq!((&*name, files.next()), ("plugind-a-b.json", None));
+        content
+    }
+}
+
+#[test]
+fn a_plugin_that_becomes_current_has_the_cdi_file() {
+    for expires in [true, false] {
+        let leases = Leases::default();
+        leases.lock().files = Some(CdiFiles::new());
+        let mut bench = Bench::new(DeviceHandler::new(leases));
+        for (at, variable) in ["OLD", "NEW"].into_iter().enumerate() {
+            bench.register(at, variable);
+            assert!(bench.changed_file().unwrap().contains(variable));
+        }
+        if expires {
+            let id = EffectId {
+                owner: EffectOwner::HANDLER,
+                number: bench.handler.plugins.get("a/b").unwrap().order,
+            };
+            let event = Event::StreamEnded { id, result: Ok(()) };
+            bench.call(1, |handler, context| handler.handle_event(event, context));
+            assert_eq!(bench.changed_file(), None);
+            let id = bench.requested();
+            let event = Event::TimerFired { id };
+            bench.call(1, |handler, context| handler.handle_event(event, context));
+        } else {
+            let new = bench.plugins[1].clone();
+            bench.call(1, |handler, context| {
+                handler.deregister(&new, context);
+            });
+        }
+        assert!(bench.changed_file().unwrap().contains("OLD"), "{expires}");
+    }
 }
 
 /// A generator of pseudo-random numbers, which are the same in each run.
