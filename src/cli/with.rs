@@ -100,16 +100,20 @@ pub fn run(options: &Options) -> Result<u8> {
 }
 
 /// Requests the devices, and returns the response once they are allocated. Until the wait is over,
-/// retries if the daemon is too busy or not ready, or if its response fails.
+/// retries if the daemon is too busy or not ready, if its response fails, or if a daemon that was
+/// reached has stopped: it may be restarting.
 fn request_devices(options: &Options) -> Result<Response> {
     let until = Deadline::after(options.wish.wait.unwrap_or_default());
     let mut options = options.clone();
+    options.socket = Some(choose_socket(options.socket.as_ref()));
+    let mut is_reached = false;
     loop {
         let target = request_target(&options);
         let mut request = Request::get(&target);
         request.changes = true;
         match client(&options).send_request(&request) {
-            Err(failure) if failure.kind == FailureKind::Interrupted && !until.is_over() => {
+            Err(Failure { kind, .. }) if may_retry(kind, is_reached) && !until.is_over() => {
+                is_reached = true;
                 until.min(Deadline::after(PAUSE)).wait();
                 options.wish.wait = until.time_left();
             }
@@ -120,6 +124,12 @@ fn request_devices(options: &Options) -> Result<Response> {
             opened => return opened,
         }
     }
+}
+
+/// Returns whether a request that failed like this may succeed later. `is_reached`: a daemon was
+/// reached before.
+fn may_retry(kind: FailureKind, is_reached: bool) -> bool {
+    kind == FailureKind::Interrupted || kind == FailureKind::NoDaemon && is_reached
 }
 
 /// Returns the client, whose time limit includes the wait and the calls to the plugins.
@@ -192,7 +202,7 @@ cannot be run, 127 the command does not exist.
 mod tests {
     use std::io::{Read as _, Write as _};
     use std::os::unix::net::UnixListener;
-    use std::thread;
+    use std::{fs, thread};
 
     use lexopt::Parser;
 
@@ -272,6 +282,26 @@ mod tests {
                    too long";
         let expected = Failure::new(FailureKind::NotExecutable, why);
         assert_eq!(ran, Err(expected));
+    }
+
+    #[test]
+    fn a_wait_survives_a_restart_of_the_daemon() {
+        let dir = tempfile::tempdir().unwrap();
+        let socket = dir.path().join("api.sock");
+        let mut options = parse(&["--timeout=1h", "a/b"]).unwrap();
+        options.socket = Some(socket.clone());
+        let listener = UnixListener::bind(&socket).unwrap();
+        let ran = thread::spawn(move || run(&options));
+        let stopping = listener.accept().unwrap();
+        fs::remove_file(&socket).unwrap();
+        drop((listener, stopping));
+        thread::sleep(PAUSE * 4);
+        assert!(!ran.is_finished(), "{:?}", ran.join());
+        let listener = UnixListener::bind(&socket).unwrap();
+        let (mut stream, _) = listener.accept().unwrap();
+        assert!(stream.read(&mut [0; 1024]).unwrap() > 0);
+        write!(stream, "HTTP/1.1 200 OK\r\n\r\n{{}}\n").unwrap();
+        assert_eq!(ran.join().unwrap(), Ok(0));
     }
 
     #[test]

@@ -237,7 +237,7 @@
 //! - A device that becomes unhealthy, or whose plugin goes, stays held, and the command goes on:
 //!   that is an event (`DeviceLost`). It is granted again only if it is listed and healthy.
 //! - If the daemon ends, the command goes on with a warning, and others may get the devices from
-//!   the next daemon.
+//!   the next daemon. Commands that wait go on waiting, for the next daemon, too.
 //! - A container that is started with the file of a resource (`--device example.com/gpu=gpu-0`)
 //!   holds nothing: only commands of `plugind with` exclude each other.
 //! - Root and the daemon's user may do this, and the members of `--allocate-group`, if they can
