@@ -387,7 +387,13 @@ mod tests {
 
     #[test]
     fn a_silent_or_stalled_daemon_times_out() {
-        for (head, changes) in [("", false), ("", true), ("HTTP/1.1 200 OK\r\n\r\n{", false)] {
+        let long = "/".repeat(LONGER_THAN_BUFFER);
+        for (head, target, changes) in [
+            ("", "/", false),
+            ("", "/", true),
+            ("", &long, false),
+            ("HTTP/1.1 200 OK\r\n\r\n{", "/", false),
+        ] {
             let dir = tempfile::tempdir().unwrap();
             let socket = dir.path().join("api.sock");
             let listener = UnixListener::bind(&socket).unwrap();
@@ -395,7 +401,7 @@ mod tests {
             let client = Client { socket, timeout };
             let mut daemon = None;
             let asked = thread::scope(|scope| {
-                let mut request = Request::get("/");
+                let mut request = Request::get(target);
                 request.changes = changes;
                 let asked = scope.spawn(move || client.request_json(&request));
                 let (stream, _) = daemon.insert(listener.accept().unwrap());
@@ -413,19 +419,26 @@ mod tests {
 
     #[test]
     fn a_refusal_is_shown_if_the_rest_of_the_request_is_unread() {
-        let dir = tempfile::tempdir().unwrap();
-        let socket = dir.path().join("api.sock");
-        let listener = UnixListener::bind(&socket).unwrap();
-        let timeout = RESPONSE_TIMEOUT;
-        let asked =
-            thread::spawn(move || Client { socket, timeout }.request_json(&Request::get("/")));
-        let (mut stream, _) = listener.accept().unwrap();
-        stream.read_exact(&mut [0]).unwrap();
-        write!(stream, "HTTP/1.1 431 A\r\n\r\n{{\"error\":\"too long\"}}").unwrap();
-        drop(stream);
-        let expected = Failure::new(FailureKind::Failed, "too long");
-        assert_eq!(asked.join().unwrap(), Err(expected));
+        for len in [1, LONGER_THAN_BUFFER] {
+            let dir = tempfile::tempdir().unwrap();
+            let socket = dir.path().join("api.sock");
+            let listener = UnixListener::bind(&socket).unwrap();
+            let timeout = RESPONSE_TIMEOUT;
+            let target = "/".repeat(len);
+            let asked = thread::spawn(move || {
+                Client { socket, timeout }.request_json(&Request::get(&target))
+            });
+            let (mut stream, _) = listener.accept().unwrap();
+            stream.read_exact(&mut [0]).unwrap();
+            write!(stream, "HTTP/1.1 431 A\r\n\r\n{{\"error\":\"too long\"}}").unwrap();
+            drop(stream);
+            let expected = Failure::new(FailureKind::Failed, "too long");
+            assert_eq!(asked.join().unwrap(), Err(expected), "{len}");
+        }
     }
+
+    /// The length of a request that does not fit into the kernel's buffer for a Unix socket.
+    const LONGER_THAN_BUFFER: usize = 16 * 1024 * 1024;
 
     #[test]
     fn all_octets_but_unreserved_ones_are_encoded() {

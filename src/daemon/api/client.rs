@@ -5,7 +5,7 @@
 //! never in the daemon. A command that prints changes also watches standard output while it waits,
 //! so that it ends as soon as the reader of its pipe does, not at the next change.
 
-use std::io::{self, Read as _, Write as _};
+use std::io::{self, ErrorKind, Read as _, Write as _};
 use std::os::fd::AsFd as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -103,15 +103,17 @@ impl Connection {
         })
     }
 
-    /// Sends a request, which must fit into the kernel's buffer.
+    /// Sends a request. If it does not fit into the kernel's buffer, the rest is not sent: the
+    /// request is longer than the daemon accepts.
     ///
-    /// If the daemon has closed the connection, this is not an error here: the daemon may have sent
-    /// a response before, which [`Connection::receive`] returns.
+    /// If that happens, or if the daemon has closed the connection, this is not an error here: the
+    /// daemon may have sent a refusal, which [`Connection::receive`] returns.
     pub fn send(&mut self, request: &[u8]) -> io::Result<()> {
-        match self.stream.write_all(request) {
-            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-            done => done,
-        }
+        let sent = self.stream.write_all(request);
+        sent.or_else(|error| match error.kind() {
+            ErrorKind::BrokenPipe | ErrorKind::ConnectionReset | ErrorKind::WouldBlock => Ok(()),
+            _ => Err(error),
+        })
     }
 
     /// Waits for bytes and returns their number, or 0 if the daemon has closed the connection.
@@ -119,8 +121,8 @@ impl Connection {
         loop {
             match self.stream.read(buf) {
                 Ok(len) => return Ok(len),
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.wait(until)?,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == ErrorKind::WouldBlock => self.wait(until)?,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) => return Err(WaitError::Failed(error)),
             }
         }
