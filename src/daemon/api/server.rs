@@ -162,9 +162,15 @@ impl Api {
             client.write(&mut self.server, now);
         }
         if self.stop_at.is_some_and(|at| at <= now) {
-            for client in &mut self.clients {
-                client.is_broken = true; // Pending output is lost.
-            }
+            self.close_all();
+        }
+        self.remove_finished_clients();
+    }
+
+    /// Closes all connections, which frees the devices of their clients. Pending output is lost.
+    pub(crate) fn close_all(&mut self) {
+        for client in &mut self.clients {
+            client.is_broken = true;
         }
         self.remove_finished_clients();
     }

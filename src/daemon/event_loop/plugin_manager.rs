@@ -373,9 +373,11 @@ impl PluginManager {
     }
 
     /// Saves the registered plugins for the next start, if a state file is configured, and makes
-    /// the pending changes to the links to endpoints and to the CDI files. Must be called last. If
-    /// the state file cannot be written, logs what that means for the next start.
+    /// the pending changes to the links to endpoints and to the CDI files. Must be called last: the
+    /// connections to the API are closed, and the files of their devices are removed. If the state
+    /// file cannot be written, logs what that means for the next start.
     pub fn save(&mut self) {
+        self.api.close_all();
         if let Some(cdi_dir) = &mut self.cdi_dir {
             cdi_dir.handle_timeout(self.clock.now());
         }

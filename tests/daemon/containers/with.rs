@@ -381,7 +381,11 @@ fn a_command_has_a_file_for_all_its_devices_while_it_runs() {
     until("the file is removed", || (!has_file()).then_some(()));
     let holder = held.hold(&[RESOURCE]);
     until("the file", || has_file().then_some(()));
-    held.node.daemon.end_with(Signal::SIGTERM);
+    // Both signals are handled in one turn, after which the daemon ends.
+    for signal in [Signal::SIGSTOP, Signal::SIGINT, Signal::SIGTERM] {
+        held.node.daemon.signal(signal);
+    }
+    held.node.daemon.end_with(Signal::SIGCONT);
     assert!(!has_file(), "the end of the daemon removes it, too");
     end(holder);
 }
