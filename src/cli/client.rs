@@ -323,6 +323,15 @@ pub(super) fn print(text: impl AsRef<[u8]>) -> Result<()> {
     })
 }
 
+/// Does the same for a command whose exit status tells more than its output: a closed output is not
+/// a failure.
+pub(super) fn print_unless_closed(text: impl AsRef<[u8]>) -> Result<()> {
+    print(text).or_else(|failure| match failure.kind {
+        FailureKind::OutputClosed => Ok(()),
+        _ => Err(failure),
+    })
+}
+
 /// Returns the failure for a response that cannot be read; a retry may succeed.
 fn read_error(why: impl Display) -> Failure {
     Failure::new(

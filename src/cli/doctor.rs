@@ -4,7 +4,7 @@
 //! JSON. The JSON is plain ASCII; a parser of JSON returns its paths without any escapes.
 
 use std::error::Error;
-use std::io::{self, Write as _};
+use std::io;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 
 use super::Command;
 use super::arguments::{Argument, Arguments, UsageError};
+use super::client::print_unless_closed;
 use super::json::to_json_document;
 use super::options::{Format, TEXT, socket_from_env};
 use super::table::{Table, add_colour};
@@ -66,8 +67,7 @@ pub fn run(examined: &doctor::Options, format: Format) -> Result<ExitCode, Box<d
         Format::Json => findings_to_json(&findings),
         _ => format_findings(&findings, has_colours(&io::stdout())),
     };
-    // The output may be closed: an error here is not a failure of the examination.
-    let _ = io::stdout().write_all(shown.as_bytes());
+    print_unless_closed(shown)?;
     let is_well = findings.iter().all(|it| it.level < Level::Warning);
     Ok(if is_well {
         ExitCode::SUCCESS

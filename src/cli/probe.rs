@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use super::Command;
 use super::arguments::{Argument, Arguments, UsageError};
-use super::client::print;
+use super::client::print_unless_closed;
 use super::json::to_json_document;
 use super::options::{Format, TEXT};
 use super::settings::{Chosen, find_setting};
@@ -65,21 +65,21 @@ pub fn run(options: &Options, format: Format) -> Result<ExitCode, Box<dyn Error>
         } else {
             sockets.next().unwrap_or_default()
         };
-        // The output may be closed: an error here is not a failure of the probe.
-        let _ = print(to_json_document(&json));
+        print_unless_closed(to_json_document(&json))?;
         report
     } else {
         let version = env!("CARGO_PKG_VERSION");
-        let _ = print(format!("plugind {version} probes {}\n", escape::path(path)));
+        print_unless_closed(format!("plugind {version} probes {}\n", escape::path(path)))?;
         let is_coloured = has_colours(&io::stdout());
         let report = probe(options, &mut |socket, step| {
-            let _ = print(step_line(step, socket, path, is_coloured));
+            // A failure is returned for the text below.
+            let _ = print_unless_closed(step_line(step, socket, path, is_coloured));
         })?;
-        let _ = print(if is_directory {
+        print_unless_closed(if is_directory {
             summary(path, &report)
         } else {
             report.sockets.values().map(outcome_lines).collect()
-        });
+        })?;
         report
     };
     for problem in &report.problems {

@@ -13,6 +13,7 @@ use plugind::proto::pluginregistration::registration;
 use crate::support::binary::binary;
 use crate::support::bind::bind;
 use crate::support::daemon::Daemon;
+use crate::support::pipe::pipe;
 use crate::support::plugin::{Flaw, Plugin};
 use crate::support::process::{Process, Ran};
 use crate::support::simulated::Simulated;
@@ -345,6 +346,24 @@ fn wrong_usage_is_status_2_although_nobody_can_read_why() {
     let mut command = Command::new(binary());
     let status = command.arg("jump").stderr(full).status().unwrap();
     assert_eq!(status.code(), Some(2));
+}
+
+#[test]
+fn doctor_and_probe_fail_if_the_output_is_full_not_if_closed() {
+    let home = tempfile::tempdir().unwrap();
+    let dir = home.path().to_str().unwrap();
+    for line in [
+        &["doctor", "--plugins-dir", dir][..],
+        &["probe", dir],
+        &["probe", dir, "--output=json"],
+    ] {
+        let run = |output: File| Process::run(Process::command().args(line).stdout(output));
+        let ran = run(File::options().write(true).open("/dev/full").unwrap());
+        ran.assert_fails(1, "plugind: cannot write to standard output: No space left");
+        let (reader, writer) = pipe();
+        drop(reader);
+        assert_eq!(run(writer).err, "", "{line:?}");
+    }
 }
 
 #[test]
