@@ -226,7 +226,7 @@ fn a_hard_limit_of_descriptors_that_is_too_low_is_named() {
     let mut command = Process::command_behind("ulimit -n 64 &&");
     command.args(place.doctor(&["-ojson"]).get_args());
     let json = Examined::by(&mut command);
-    let message = "a daemon may need 112: hard_limit=64";
+    let message = "a daemon may need 120: hard_limit=64";
     json.assert_finds("descriptors", "warning", message);
 }
 

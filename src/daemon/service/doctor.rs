@@ -13,7 +13,7 @@ use nix::fcntl::OFlag;
 use nix::unistd::{AccessFlags, Uid, access};
 
 use super::probe::{self, Outcome, probe};
-use crate::config::{DEFAULT_ROOT_DIR, DESCRIPTOR_RESERVE, DaemonConfig, PLUGINS_DIR};
+use crate::config::{DEFAULT_ROOT_DIR, DESCRIPTOR_RESERVE, DaemonConfig, MAX_LEASES, PLUGINS_DIR};
 use crate::daemon::SetupError;
 use crate::daemon::fs::dial::dial_foreign;
 use crate::daemon::fs::mounts::Mounts;
@@ -287,10 +287,11 @@ impl Doctor {
     }
 
     /// Compares the hard limit of descriptors, to which a daemon raises its limit, with the number
-    /// that a daemon may need.
+    /// that a daemon may need, with those for clients that hold devices.
     fn examine_descriptors(&mut self, sockets: usize) {
         let limit = descriptors::hard_limit();
-        let needed = DESCRIPTOR_RESERVE + sockets.max(LEAST_SOCKETS) * PER_SOCKET;
+        let leases = MAX_LEASES.min(limit / 8);
+        let needed = DESCRIPTOR_RESERVE + leases + sockets.max(LEAST_SOCKETS) * PER_SOCKET;
         let (level, remedy) = if limit < needed {
             let problem = Problem::NotWatched(Cause::DescriptorsUsedUp);
             (Level::Warning, problem.remedy())
