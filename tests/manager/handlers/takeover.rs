@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use plugind::config::{Distrust, Mode, Trust, TrustMode};
+use plugind::manager::PluginEvent;
 
 use crate::handlers::node::Node;
 use crate::script::Script;
@@ -109,5 +110,5 @@ fn a_dry_run_reports_distrust_as_an_event_about_security() {
     world.appear(NEW, driver("disk", 0));
     let mut events = world.events.iter();
     let refused = events.find(|it| it.reason() == "WouldRefuse");
-    assert!(refused.is_some_and(|it| it.is_security()), "{refused:?}");
+    assert!(refused.is_some_and(PluginEvent::is_security), "{refused:?}");
 }
