@@ -99,7 +99,7 @@
 //! | plugins from before a restart | `manager/saved_state.rs`, `watch/mod.rs` (`expect`) |
 //! | what is on disk before a program runs | `daemon/event_loop/plugin_manager/programs.rs` |
 //! | how many plugins are asked at once | `manager/limiter.rs`, `config/limits.rs` |
-//! | a plugin dies: checks | `manager/visit.rs`, `manager/registered.rs`, `manager/outcomes.rs` |
+//! | a plugin dies: checks | `manager/visit.rs`, `manager/outcomes.rs`, `manager/registered.rs` |
 //! | a plugin is deregistered | `manager/socket.rs` (`must_deregister`), `manager/router.rs` |
 //! | the words that a refused plugin gets | `manager/failure.rs` (`Refusal::status_error`) |
 //! | inotify overflow, and other reasons to scan | `watch/rounds.rs`, `watch/mod.rs` |
@@ -112,7 +112,7 @@
 //! | memory for all plugins together | `budget.rs` |
 //! | metrics | `manager/messages.rs`, `api/counters.rs`, `api/metrics.rs` |
 //! | links to endpoints by plugin name | `daemon/fs/by_name.rs`, `daemon/fs/link_name.rs` |
-//! | commands that query the daemon; their columns | `cli/client.rs`, `cli/list.rs`, `cli/age.rs` |
+//! | commands that query the daemon; their columns | `cli/list.rs`, `cli/client.rs`, `cli/age.rs` |
 //! | an option of `run`, and how to add one | `cli/settings.rs` |
 //! | a type of plugins, and how to add one | `handler/built_in.rs`, `handler/mod.rs`, `config.rs` |
 //! | the configuration file; a reload | `cli/command_line.rs`, `daemon/service/reload.rs` |

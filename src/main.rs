@@ -93,7 +93,7 @@ fn print(text: &str) -> ExitCode {
     let mut out = io::stdout();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-            let why = format_args!("cannot write to standard output: {error}");
+            let why = format!("cannot write to standard output: {error}");
             print_error(&why, ExitCode::FAILURE)
         }
         _ => ExitCode::SUCCESS,

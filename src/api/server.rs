@@ -39,7 +39,7 @@ pub struct Server {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ClientId(pub u64);
 
-/// The requests that a client may send.
+/// The requests that a client may send. `Api::add_client` in `daemon` decides who may send which.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Access {
     /// The metrics, and whether the daemon runs and is ready.

@@ -93,9 +93,10 @@ pub(super) const RELOAD_HELP: &str = "\
 Make a running plugind read its configuration again, and show what has changed.
 The configuration file is the one of its start, and its command line keeps its
 priority. A configuration that is not valid changes nothing. The directories of
-plugins, types, programs, the path map, the policy for plugins that are down,
-the memory budget and the verbosity are in force at once; all else needs a
-restart, which is shown. Only root and the daemon's user may do this.
+plugins, types, programs, --csi-node-info, the path map, the policy for plugins
+that are down, what is trusted, the memory budget and the verbosity are in force
+at once; all else needs a restart, which is shown. Only root and the daemon's
+user may do this.
 
 Usage: plugind reload [OPTIONS]
 

@@ -102,7 +102,7 @@ as a line of a configuration file, with the source of its value.
 
 Usage: plugind check-config [OPTIONS of run] [FILE]
 
-FILE is the configuration file (default: that of run). The programs, the group
+FILE is the configuration file (default: that of run). The programs, the groups
 and the directory of the state file that it names have to exist.
 
 Exit status: 0 the configuration is valid, 2 wrong usage, 78 it is not valid.

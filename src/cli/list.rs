@@ -1,4 +1,7 @@
 //! `plugind list`: lists the plugins.
+//!
+//! AGE is the time since `since` of the record, which `note_changes` in `manager/records.rs` sets
+//! when the state changes.
 
 use serde_json::Value;
 

@@ -25,7 +25,7 @@ main() {
 	put_all 644 '*.path' usr/share/doc/plugind
 	put_all 644 plugind.conf etc/plugind
 	put 644 README.md usr/share/doc/plugind/README.md
-	for page in $(grep -o 'src/guide/[a-z]*\.rs' README.md | sort -u); do
+	for page in src/guide/asking.md $(grep -o 'src/guide/[a-z]*\.rs' README.md | sort -u); do
 		put 644 "$page" "usr/share/doc/plugind/$page"
 	done
 	put 644 LICENSE usr/share/doc/plugind/copyright

@@ -37,9 +37,10 @@
 //! Names in paths and values in queries are percent-encoded; `+` means itself. A name in a path may
 //! contain slashes. `HEAD` is answered as `GET`, without the body. Errors have the body
 //! `{"error":"..."}`: 400 for a request that is not understood, 403, 404, 405 with `Allow`, 408,
-//! 413 for a body, 422 for a configuration that is not valid, with a line for each problem, 431 for
-//! a head that is too long, 500 for a list that would be too long, 502 for a plugin that refuses,
-//! 503 for too many clients, 505.
+//! 409 for a conflict with the state of a plugin or its devices, 413 for a body, 422 for a
+//! configuration that is not valid, with a line for each problem, 431 for a head that is too long,
+//! 500 for a list that would be too long, 502 for a plugin that refuses, 503 for too many clients
+//! or while the daemon stops, 505.
 //!
 //! A connection has one request: every response has `Connection: close`, and what follows a request
 //! is ignored. Responses have a `Content-Length`, except for those that follow changes, which end
@@ -94,9 +95,10 @@
 //! `cdiDevices`); and `cdiDevices`, the names for a container runtime. The response has no end, and
 //! the devices are granted until the client closes its connection. `resource` may be given up to 8
 //! times, with up to 256 devices each; `device=ID`, several times for one resource, names devices
-//! that have to be among them. `wait=MS` waits as long, in the order of arrival; else 409 states
-//! who holds the devices. A plugin that does not answer is 409, too, one that refuses is 502. At
-//! most 128 clients hold devices or wait for some: fewer if the daemon may have few descriptors.
+//! that have to be among them. `wait=MS` waits as long, in the order of arrival; else 409 names the
+//! processes that hold the devices. A plugin that does not answer is 409, too, one that refuses is
+//! 502. At most 128 clients hold devices or wait for some: fewer if the daemon may have few
+//! descriptors.
 //!
 //! The devices of DRA drivers that report their health follow, by driver (`resource`) and
 //! `POOL/DEVICE` (`id`). Their health is `Unknown` while the driver does not report it, or has not
@@ -107,7 +109,7 @@
 //! | `resource` | the name of the plugin, such as `example.com/gpu` |
 //! | `holder` | the process (`pid`, `uid`) to which the device is granted, if there is one |
 //! | `id` | the ID of the device; of more than 1,024 octets, the first ones and a count |
-//! | `health` | `Healthy` or `Unhealthy` |
+//! | `health` | `Healthy`, `Unhealthy`, or `Unknown` (only devices of DRA drivers) |
 //! | `numaNodes` | the NUMA nodes that are close to the device, at most 1,024; absent if none is |
 //! | `socket` | the registration socket of the plugin |
 //!

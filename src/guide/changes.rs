@@ -5,8 +5,8 @@
 //! # Since 0.1.0, not released yet
 //!
 //! - The daemon serves an API on a Unix socket (`--socket`, `--socket-group`). `list`, `devices`,
-//!   `describe`, `watch`, `events`, `wait`, `status`, `metrics`, `retry`, `forget`, `rescan` and
-//!   `log-level` use it.
+//!   `describe`, `watch`, `events`, `wait`, `status`, `metrics`, `retry`, `forget`, `rescan`,
+//!   `reload` and `log-level` use it.
 //! - `completion` prints the completions of a shell, and `config` a configuration file with every
 //!   option as a comment.
 //! - `probe` shows the events of a dry run. Its JSON has other keys, in camelCase, and exit status
@@ -65,7 +65,7 @@
 //!   capabilities; a reload cannot add the first program, or a plugins directory elsewhere
 //!   (`--sandbox off`). The status has `sandbox`.
 //! - `plugind with` runs a command that uses devices exclusively, `POST /v1/allocate` is the same
-//!   for programs, and `devices` shows who holds them (`--allocate-group`).
+//!   for programs, and `devices` shows the processes that hold them (`--allocate-group`).
 //! - Every option of `run` has a variable of the environment, flags and `--type`, too, and a flag
 //!   can have a value there and in the configuration file. An unknown variable `PLUGIND_*` is an
 //!   error.

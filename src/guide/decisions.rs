@@ -212,7 +212,8 @@
 //!   that ends. Given up: files of leases with a time, which have to be renewed or removed; a
 //!   lease that outlives the daemon; and executing the command in place of `plugind with`, because
 //!   `sudo` and many daemons close the descriptors that they inherit.
-//! - **Who waits for devices of a resource waits in one line**, also if others would fit in front.
+//! - **Clients that wait for devices of a resource are served in order of arrival**, also if others
+//!   would fit in front.
 //!   Given up: letting small wishes pass large ones, which might then wait for ever.
 //! - **NodeGetInfo is repeated only if the user asks for it** (`--csi-node-info`), because the
 //!   `CSIDriver` objects that say so to kubelet are in the API server. Then drivers that have a

@@ -23,7 +23,7 @@
 //! | attempt | one run of an operation; its number is never reused ([`AttemptId`]) |
 //! | action, outcome | what a step of an operation asks for; how the operation ends |
 //! | event | what an operator sees of a socket or plugin; the log is its text ([`PluginEvent`]) |
-//! | failure, refusal | why an attempt failed ([`Failure`]); its plugin is told a [`Refusal`] |
+//! | failure, refusal | why an attempt failed ([`Failure`]); its plugin gets a [`Refusal`] |
 //! | backoff | the pause after a failure; belongs to the identity ([`Backoff`]) |
 //! | lock (of a name) | one operation at a time asks handlers about a plugin name (`names`) |
 //! | permit, queue | of 16 for operations that wait for their plugin; sockets that wait for one |

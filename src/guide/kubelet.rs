@@ -200,7 +200,8 @@
 //!
 //! - **R37** The directory is created with mode 0750 if it is missing. At the start the sockets in
 //!   it are removed, and links to sockets, but not in its subdirectories; then `kubelet.sock` is
-//!   created, with the rights that the umask leaves. Plugins that run register again.
+//!   created, with mode 0600 (kubelet: with the rights that the umask leaves). Plugins that run
+//!   register again.
 //!   Tests: `rs3_the_start_removes_all_sockets_and_nothing_else`,
 //!   `a_missing_directory_is_created_without_rights_for_others`.
 //! - **R38** The call checks the version, then the name of the resource, then dials the endpoint,

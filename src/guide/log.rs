@@ -72,8 +72,8 @@
 //!   it is visible.
 //! - `cannot use the run directory {dir}: {problem}; {remedy}` (exit status 1): It holds the locks,
 //!   so the daemon does not run without it. It must belong to the user and be writable by no other.
-//! - `cannot serve the API on {path}: {problem}; {remedy}` (exit status 1): The socket that was
-//!   named with `--socket` cannot be used.
+//! - `cannot serve the API on {path}: {problem}; {remedy}` (exit status 1): The socket of
+//!   `--socket`, or the default one with `--socket-group`, cannot be used.
 //! - `cannot trust the directory {dir}: {problem}; {remedy}, or use --trust warn` (exit status 1):
 //!   With `--trust strict`, only root and the daemon's user may be able to change the directories
 //!   of plugins, locks and state, and those above them.

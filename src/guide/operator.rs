@@ -94,8 +94,8 @@
 //!
 //! `--root-dir /data/kubelet` is spelled like kubelet's own option and watches
 //! `/data/kubelet/plugins_registry`; `--plugins-dir` names the directory itself. Both can be
-//! repeated and combined. A directory that is named twice is watched once. One that is inside
-//! another, by its path or through a symbolic link, is refused.
+//! repeated and combined. A directory that is named twice is watched once. A directory
+//! inside another one, by its path or through a symbolic link, is refused.
 //!
 //! A socket is one plugin, however many hard or symbolic links lead to it. It is known by the path
 //! that was seen first, or by its own path rather than by a symbolic link. Other paths are logged
@@ -151,7 +151,7 @@
 //! | events | 64 KiB for readers, and 256 until an embedder reads them |
 //! | the log | 64 KiB while its reader does not read |
 //! | processes whose sockets were removed | 16, with a connection each |
-//! | clients of `kubelet.sock` below 16 KiB | counted, but never closed for that: 64 |
+//! | clients of `kubelet.sock` below 16 KiB | counted, but never closed for that: 128 |
 //!
 //! # Device plugins
 //!
@@ -168,8 +168,8 @@
 //!   name of a file in the directory (kubelet also accepts a path), and a symbolic link must not
 //!   lead out of it. `--map-path` does not apply to it. It is dialed for up to 10 s, and the
 //!   handler calls GetDevicePluginOptions before the call is answered.
-//! - A plugin that is refused has to call again. One that calls again replaces the earlier one with
-//!   its name: with another endpoint once it is registered, with the same one before.
+//! - A plugin that is refused has to call again. A plugin that calls again replaces the earlier
+//!   plugin of its name: with another endpoint once it is registered, with the same one before.
 //! - Its socket in lists, events and programs is its endpoint. A second resource with the same
 //!   endpoint is shown as `ENDPOINT?resource=NAME`.
 //! - When the stream of its devices ends, all of them are unhealthy, the plugin is `Down`, and the
@@ -182,9 +182,10 @@
 //!   after pauses of 100 ms to 10 s. If another process listens there by then, that is an error in
 //!   the log, and the daemon tries again every 10 s.
 //!
-//! At most 64 clients are connected to `kubelet.sock`, with one call in progress each; others wait.
-//! At most 1,024 plugins may announce themselves, 64 of one process; one that is down gives way to
-//! another. In a dry run, `kubelet.sock` is not created. Only its owner may connect to it.
+//! At most 64 clients without a call in progress are connected to `kubelet.sock`, and 128 in all,
+//! with up to 16 calls each. If others wait, a client of the process with the most clients is
+//! closed. At most 1,024 plugins may announce themselves, 64 of one process; one that is down gives
+//! way to another. In a dry run, `kubelet.sock` is not created. Only its owner may connect to it.
 //! `plugind devices` lists the devices of all device plugins.
 //!
 //! # Devices for containers
@@ -259,7 +260,7 @@
 //! the mounts of another container.
 //!
 //! A directory named with `--plugins-dir`, `--root-dir` or `--map-path` may lie on such a file
-//! system. That is the user's decision: if the file system hangs, so does the daemon. A plugins
+//! system. The user decides this: if the file system hangs, the daemon hangs, too. A plugins
 //! directory on such a file system, or on /proc or /sys, is also scanned every second, because
 //! inotify does not report changes that are made elsewhere.
 //!
@@ -332,8 +333,8 @@
 //! [`api`](super::api) describes what the socket answers. `--socket PATH` names it, else the
 //! environment variable `PLUGIND_API_SOCKET`, else it is `plugind.sock` in the run directory;
 //! `--socket none` turns the API off. A dry run has one only if it is named, because it may run
-//! beside another daemon. A socket that is named and cannot be used is an error, the default one a
-//! warning.
+//! beside another daemon. If a named socket cannot be used, the daemon does not start; if the
+//! default one cannot be used, a warning is logged, or, with `--socket-group`, it does not start.
 //!
 //! The mode is 0660: the daemon's user and the group of `--socket-group` may connect and read
 //! everything; changes are for root and the daemon's user, and devices also for the members of
@@ -390,12 +391,14 @@
 //! | `plugins-dir`, `root-dir` | plugins of a directory that is taken out are deregistered |
 //! | `type`, `unknown-types`, `exec` | see below |
 //! | `csi-node-info` | CSI drivers are registered again |
+//! | `trust`, `endpoint-dir`, `allow-uid`, `allow-name` | from the next attempt on |
 //! | `map-path` | what failed is tried again; links by name follow; connections stay |
 //! | `on-down` | also for plugins that are down already, counted from when they went down |
 //! | `memory-budget` | from now on; what is held already stays |
 //! | `verbose` | at once, unless `RUST_LOG` is about it |
 //! | `device-plugins-dir`, `state-file`, `run-dir`, `cdi-dir` | a restart is needed |
-//! | `observe`, `sandbox`, `socket`, `socket-group`, `log-format` | a restart is needed |
+//! | `observe`, `sandbox`, `socket`, `log-format` | a restart is needed |
+//! | `socket-group`, `allocate-group` | a restart is needed |
 //!
 //! A plugin is touched only if its own type has another handler: another program, none, or one
 //! instead of a built-in handler. It is deregistered by the handler that has registered it, and
@@ -422,10 +425,10 @@
 //! | `STOPPING=1` | at SIGTERM and SIGINT |
 //! | `WATCHDOG=1` | twice in `WATCHDOG_USEC`, if `WATCHDOG_PID` is this process or not set |
 //!
-//! Signs of life are at least 10 ms and at most an hour apart. Without a watchdog, a daemon at rest
-//! sends nothing. The daemon never waits for the service manager: while that does not read,
-//! everything but the status is sent again every 250 ms. The first failure is a warning in the log,
-//! later ones are not logged.
+//! Watchdog notifications are at least 10 ms and at most an hour apart. Without a watchdog, a
+//! daemon at rest sends nothing. The daemon never waits for the service manager: while that does
+//! not read, everything but the status is sent again every 250 ms. The first failure is a warning
+//! in the log, later ones are not logged.
 //!
 //! With `LISTEN_PID` and `LISTEN_FDS` (sd_listen_fds(3)), the service manager passes in up to two
 //! listening stream sockets, whose names are in `LISTEN_FDNAMES`:
@@ -500,10 +503,11 @@
 //! that another user can change, as /tmp itself.
 //!
 //! With programs (`--exec`), it is also written before a program is started, if it has changed:
-//! what the program may set up is always known to the next daemon. The loop waits for that, so the
-//! file belongs in a file system in memory, such as that of `/run`: a version takes 0.1 ms with 100
-//! plugins. If it cannot be written, an `add` is refused with that reason and tried again;
-//! `re-add` and `del` are run nevertheless, because their plugin is saved already.
+//! what the program may set up is known to the next daemon, unless the full file leaves it out. The
+//! loop waits for that, so the file belongs in a file system in memory, such as that of `/run`: a
+//! version takes 0.1 ms with 100 plugins. If it cannot be written, an `add` is refused with that
+//! reason and tried again; `re-add` and `del` are run nevertheless, because their plugin is saved
+//! already.
 //!
 //! # Programs
 //!

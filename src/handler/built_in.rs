@@ -2,10 +2,11 @@
 //! of their plugins.
 //!
 //! Another type needs a folder beside `csi` with a [`PluginHandler`](super::PluginHandler), a
-//! variant of `Target` and its arm in `target`, a field of [`Inventory`], and a name in
-//! [`DEFAULT_TYPES`](crate::config::DEFAULT_TYPES) and in the help text of `--type`. What the API
-//! and the metrics show of it is in `api/json.rs` and `api/metrics.rs`. A type without a handler of
-//! its own needs `--type` only.
+//! variant of `Target` and its arms in `target` and `change_handlers`, a field of [`Inventory`],
+//! and a name in [`DEFAULT_TYPES`](crate::config::DEFAULT_TYPES) and in the help texts of `--type`
+//! (`run`, `probe`, `simulate`). What the API and the metrics show of it is in `api/json.rs`,
+//! `api/answer.rs` (devices) and `api/metrics.rs`. A type without a handler of its own needs
+//! `--type` only.
 
 use std::path::Path;
 use std::time::Duration;

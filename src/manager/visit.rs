@@ -130,7 +130,8 @@ impl Visit<'_> {
     }
 
     /// Checks the plugin, at once or after a pause: the connection that was held open for its
-    /// liveness, or the process that was watched, has ended.
+    /// liveness, or the process that was watched, has ended. The outcome of the check is recorded
+    /// in `outcomes` (`record_alive`, or `record_check_failure` and `handle_down`).
     fn handle_liveness_loss(&mut self, server: Server) {
         let context = &mut self.manager.context;
         let Some(Registered { health, .. }) = &mut self.socket.registered else {

@@ -75,7 +75,8 @@ fn every_mistake_has_its_mark_and_every_mark_its_mistake() {
 fn unsafe_code_is_where_the_list_says() {
     let mut found = Vec::new();
     for file in Source::all_in("src") {
-        if file.code.contains("allow(unsafe_code)") && !UNSAFE.contains(&&*file.path) {
+        let allows = file.code.contains("unsafe_code,") || file.code.contains("allow(unsafe_code)");
+        if allows && !UNSAFE.contains(&&*file.path) {
             found.push(file.path);
         }
     }
@@ -289,9 +290,11 @@ const SYSTEM: [&str; 14] = [
 ];
 
 /// The modules that allow unsafe code: each block in them states why it is sound.
-const UNSAFE: [&str; 2] = [
+const UNSAFE: [&str; 4] = [
+    "src/daemon/api/command.rs",
     "src/daemon/process/child.rs",
     "src/daemon/process/passed.rs",
+    "src/daemon/process/peer_groups.rs",
 ];
 
 /// The most lines of code in one file, without tests.

@@ -10,10 +10,10 @@ use crate::time::Time;
 impl PluginManager {
     /// Starts the next program, and reports the programs that have ended or cannot be started.
     ///
-    /// A run of `add` may set up a plugin, so it is not started if the plugin cannot be saved,
-    /// except without a state file, or if the boot is unknown. Any other run is about a plugin
-    /// that is saved already, and is repeated after a restart. In strict mode, a program that
-    /// other users can change is not started.
+    /// A run of `add` may set up a plugin, so it is not started if the plugin cannot be saved. It
+    /// is started without a state file, or if the boot is unknown, because nothing can be saved
+    /// then. Any other run is about a plugin that is saved already, and is repeated after a
+    /// restart. In strict mode, a program that other users can change is not started.
     pub(super) fn start_and_reap_programs(&mut self, now: Time) {
         while let Some((next, path)) = self.programs.peek_next() {
             let problem = match self.trust.mode {
