@@ -124,7 +124,7 @@ fn try_walkthroughs(node: &Node) {
     let mut count = 0;
     for command in commands {
         let command = command.split("    #").next().unwrap();
-        let command = command.replace("/tmp/plugind.sock", SOCKET);
+        let command = command.replace("/tmp/driver/plugind.sock", SOCKET);
         let command = command.replace("/tmp/registry/", node.registry("").to_str().unwrap());
         let shown = run(&format!("{command} | head -n 1"), node);
         let expected = match command.split(' ').nth(1) {
