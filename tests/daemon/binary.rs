@@ -362,7 +362,8 @@ fn doctor_and_probe_fail_if_the_output_is_full_not_if_closed() {
         ran.assert_fails(1, "plugind: cannot write to standard output: No space left");
         let (reader, writer) = pipe();
         drop(reader);
-        assert_eq!(run(writer).err, "", "{line:?}");
+        let said = run(writer).err; // Without inotify, `probe` says that it scans instead.
+        assert!(!said.contains("cannot write"), "{line:?}: {said}");
     }
 }
 
