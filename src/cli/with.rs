@@ -202,6 +202,7 @@ cannot be run, 127 the command does not exist.
 mod tests {
     use std::io::{Read as _, Write as _};
     use std::os::unix::net::UnixListener;
+    use std::sync::mpsc;
     use std::{fs, thread};
 
     use lexopt::Parser;
@@ -291,17 +292,18 @@ mod tests {
         let mut options = parse(&["--timeout=1h", "a/b"]).unwrap();
         options.socket = Some(socket.clone());
         let listener = UnixListener::bind(&socket).unwrap();
-        let ran = thread::spawn(move || run(&options));
+        let (send, ended) = mpsc::channel();
+        thread::spawn(move || send.send(run(&options)));
         let stopping = listener.accept().unwrap();
         fs::remove_file(&socket).unwrap();
         drop((listener, stopping));
-        thread::sleep(PAUSE * 4);
-        assert!(!ran.is_finished(), "{:?}", ran.join());
+        let early = ended.recv_timeout(PAUSE * 4);
+        assert!(early.is_err(), "it ends without a daemon: {early:?}");
         let listener = UnixListener::bind(&socket).unwrap();
         let (mut stream, _) = listener.accept().unwrap();
         assert!(stream.read(&mut [0; 1024]).unwrap() > 0);
         write!(stream, "HTTP/1.1 200 OK\r\n\r\n{{}}\n").unwrap();
-        assert_eq!(ran.join().unwrap(), Ok(0));
+        assert_eq!(ended.recv(), Ok(Ok(0)));
     }
 
     #[test]
