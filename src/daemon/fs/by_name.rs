@@ -207,10 +207,13 @@ impl ByName {
         path.push(&self.dir);
         path.push(link);
         let current = self.current_plugin(world.manager, changed);
-        let target = current.map(|plugin| self.path_map.translate(&plugin.endpoint));
+        let target = current.map(|plugin| (self.path_map.translate(&plugin.endpoint), plugin));
         // A plugin may report any path, and not every handler checks the path by connecting to it.
-        let target = target.filter(|target| target.is_absolute() && (world.is_socket)(target));
-        let changed = Self::update_link(&path, target.as_deref());
+        let target = target.filter(|(target, plugin)| {
+            let is_its_own = target.as_os_str() == plugin.socket.as_os_str();
+            target.is_absolute() && (is_its_own || (world.is_socket)(target))
+        });
+        let changed = Self::update_link(&path, target.as_ref().map(|(target, _)| &**target));
         changed.or_else(
             |error| match Errno::from_raw(error.raw_os_error().unwrap_or(0)) {
                 // Another file is at the path, or above it, or the target is too long.

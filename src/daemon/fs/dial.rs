@@ -25,7 +25,7 @@ pub(crate) fn dial(path: &Path) -> Result<UnixStream, DialError> {
         return dial_abstract(name);
     }
     let file = open_named(path).map_err(|errno| dial_error(&errno.into()))?;
-    dial_file(&file, path, None, &mut |_| Ok(()))
+    dial_file(&Opened::new(file, false)?, path, None, &mut |_| Ok(()))
 }
 
 /// Connects to the socket at a path that a plugin has chosen, without waiting for a file system
@@ -47,18 +47,51 @@ pub(crate) fn dial_foreign(
         examine(None)?;
         return dial_abstract(name);
     }
-    let file = open_path(path, OFlag::empty(), mounts).map_err(open_error)?;
-    dial_file(&file, path, expected, examine)
+    // Most sockets that were found in a directory are not behind a link.
+    let direct = expected.and_then(|_| open_path(path, OFlag::O_NOFOLLOW, mounts).ok());
+    let direct = direct.map(|file| Opened::new(file, true)).transpose()?;
+    let socket = match direct.filter(|it| it.found.is_socket()) {
+        Some(direct) => direct,
+        None => Opened::follow(path, mounts)?,
+    };
+    dial_file(&socket, path, expected, examine)
 }
 
-/// A function that returns an error if a socket must not be connected to. Its argument is the open
-/// file with its metadata, or `None` for an abstract socket.
-pub(crate) type Examine<'a> = &'a mut dyn FnMut(Option<(&File, &Stat)>) -> Result<(), DialError>;
+/// An open file, probably a socket, that is not connected to yet.
+#[derive(Debug)]
+pub(crate) struct Opened {
+    file: File,
+    pub(crate) found: Stat,
+    /// Whether no symbolic link leads from the directory that the user named to the file.
+    pub(crate) is_direct: bool,
+}
+
+impl Opened {
+    /// Opens the file to which a path that a plugin has chosen leads.
+    pub(crate) fn follow(path: &Path, mounts: &Mounts) -> Result<Self, DialError> {
+        Self::new(
+            open_path(path, OFlag::empty(), mounts).map_err(open_error)?,
+            false,
+        )
+    }
+
+    fn new(file: File, is_direct: bool) -> Result<Self, DialError> {
+        let found = Stat::of(&file).map_err(|error| dial_error(&error))?;
+        Ok(Self {
+            file,
+            found,
+            is_direct,
+        })
+    }
+}
+
+/// A function that returns an error if a socket must not be connected to. Its argument is `None`
+/// for an abstract socket.
+pub(crate) type Examine<'a> = &'a mut dyn FnMut(Option<&Opened>) -> Result<(), DialError>;
 
 /// Returns whether a path that a plugin has chosen leads to a socket.
 pub(crate) fn leads_to_socket(path: &Path, mounts: &Mounts) -> bool {
-    let file = open_path(path, OFlag::empty(), mounts);
-    file.is_ok_and(|file| Stat::of(&file).is_ok_and(|found| found.is_socket()))
+    Opened::follow(path, mounts).is_ok_and(|it| it.found.is_socket())
 }
 
 /// Connects to the socket at `path`, in `dir`. A symbolic link must not lead out of the directory.
@@ -79,7 +112,7 @@ pub(crate) fn dial_within(
         let words = "a symbolic link leads out of the directory";
         return Err(DialError::Other(words.to_owned()));
     }
-    dial_file(&file, path, None, examine)
+    dial_file(&Opened::new(file, true)?, path, None, examine)
 }
 
 /// Returns the name of the abstract socket if an endpoint begins with `@`, as in Go's net package,
@@ -100,20 +133,19 @@ fn dial_abstract(name: &[u8]) -> Result<UnixStream, DialError> {
 ///
 /// Without `/proc`, connects to `path`, where another socket may have replaced the open file.
 fn dial_file(
-    file: &File,
+    socket: &Opened,
     path: &Path,
     expected: Option<Identity>,
     examine: Examine<'_>,
 ) -> Result<UnixStream, DialError> {
-    let found = Stat::of(file).map_err(|error| dial_error(&error))?;
-    if !found.is_socket() {
+    if !socket.found.is_socket() {
         return Err(DialError::NotASocket);
     }
-    if expected.is_some_and(|expected| found.identity != expected) {
+    if expected.is_some_and(|expected| socket.found.identity != expected) {
         return Err(DialError::Replaced);
     }
-    examine(Some((file, &found)))?;
-    let connected = match UnixStream::connect(fd_path(file)) {
+    examine(Some(socket))?;
+    let connected = match UnixStream::connect(fd_path(&socket.file)) {
         // The socket itself is open, so it is the path in /proc that does not exist.
         Err(error) if error.kind() == io::ErrorKind::NotFound => UnixStream::connect(path),
         connected => connected,
@@ -122,14 +154,17 @@ fn dial_file(
 }
 
 /// Returns the path of an open file, free of symbolic links, unless the file is below one of these
-/// directories, whose paths may contain symbolic links. Without `/proc`, every file counts as
-/// outside, and the path is empty.
+/// directories, whose paths may contain symbolic links. Without `/proc`, a file that is not direct
+/// counts as outside, and the path is empty.
 pub(crate) fn path_outside<'a>(
-    file: &File,
+    socket: &Opened,
     dirs: &(impl Iterator<Item = &'a Path> + Clone),
     mounts: &Mounts,
 ) -> Option<PathBuf> {
-    let real = fs::read_link(fd_path(file)).unwrap_or_default();
+    if socket.is_direct {
+        return None;
+    }
+    let real = fs::read_link(fd_path(&socket.file)).unwrap_or_default();
     let is_below = |dir: &Path| {
         let dir = open_path(dir, OFlag::empty(), mounts).ok();
         let dir = dir.and_then(|dir| fs::read_link(fd_path(&dir)).ok());
@@ -309,9 +344,9 @@ mod tests {
             });
             let mounts = Mounts::default();
             for _ in 0..10_000 {
-                let examine = &mut |found: Option<(&File, &Stat)>| {
-                    let (file, _) = found.expect("the path is not abstract");
-                    match path_outside(file, &[inside.as_path()].into_iter(), &mounts) {
+                let examine = &mut |found: Option<&Opened>| {
+                    let socket = found.expect("the path is not abstract");
+                    match path_outside(socket, &[inside.as_path()].into_iter(), &mounts) {
                         Some(file) => Err(DialError::Untrusted(Distrust::Elsewhere(file.into()))),
                         None => Ok(()),
                     }
@@ -327,6 +362,28 @@ mod tests {
         });
         assert!(connected > 0 && refused > 0, "{connected} {refused}");
         assert_eq!((reached, count(&listeners[1])), (connected, 0));
+    }
+
+    #[test]
+    fn a_socket_that_was_found_is_direct_unless_a_link_led_to_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let [path, link] = ["a.sock", "link"].map(|name| dir.path().join(name));
+        let _listener = UnixListener::bind(&path).unwrap();
+        symlink(&path, &link).unwrap();
+        let found = identity_of(&path);
+        for (path, expected, is_direct) in [
+            (&path, Some(found), true),
+            (&link, Some(found), false),
+            (&path, None, false),
+        ] {
+            let mut seen = None;
+            let examine = &mut |socket: Option<&Opened>| {
+                seen = socket.map(|it| it.is_direct);
+                Ok(())
+            };
+            dial_foreign(path, expected, &Mounts::default(), examine).unwrap();
+            assert_eq!(seen, Some(is_direct), "{path:?} {expected:?}");
+        }
     }
 
     #[test]

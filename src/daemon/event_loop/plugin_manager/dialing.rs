@@ -1,6 +1,5 @@
 //! Connects to sockets for the plugin manager, and watches the peer processes.
 
-use std::fs::File;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
@@ -8,7 +7,7 @@ use std::sync::Arc;
 use super::PluginManager;
 use crate::config::Distrust;
 use crate::daemon::connection;
-use crate::daemon::fs::dial::{dial_foreign, dial_within};
+use crate::daemon::fs::dial::{Opened, dial_foreign, dial_within};
 use crate::daemon::fs::stat::Stat;
 use crate::escape;
 use crate::handler::DialError;
@@ -29,7 +28,7 @@ impl PluginManager {
     ) -> Result<(Option<Process>, Vec<Distrust>), DialError> {
         let is_refused = identity.is_none() && self.trust.is_strict();
         let mut found = Vec::new();
-        let examine = &mut |socket: Option<(&File, &Stat)>| {
+        let examine = &mut |socket: Option<&Opened>| {
             found = self.distrust_reasons(socket);
             match found.first() {
                 Some(why) if is_refused => Err(DialError::Untrusted(why.clone())),

@@ -1,6 +1,5 @@
 //! Finds the directories that other users can change, and the sockets that other users may serve.
 
-use std::fs::File;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
@@ -10,11 +9,10 @@ use nix::unistd::Uid;
 use super::PluginManager;
 use crate::config::{Config, Distrust, Mode, PLUGINS_DIR, RESYNC_INTERVAL, Trust};
 use crate::daemon::SetupError;
-use crate::daemon::fs::dial::path_outside;
+use crate::daemon::fs::dial::{Opened, path_outside};
 use crate::daemon::fs::open_path::open_path;
 use crate::daemon::fs::permissions::{self, ProgramProblem};
 use crate::daemon::fs::run_dir;
-use crate::daemon::fs::stat::Stat;
 use crate::handler::Plugin;
 use crate::manager;
 use crate::time::Time;
@@ -73,9 +71,9 @@ impl PluginManager {
     }
 
     /// Returns the reasons why a socket is not trusted; `None` stands for an abstract socket.
-    pub(super) fn distrust_reasons(&self, socket: Option<(&File, &Stat)>) -> Vec<Distrust> {
+    pub(super) fn distrust_reasons(&self, socket: Option<&Opened>) -> Vec<Distrust> {
         let trust = &self.trust;
-        let Some((file, found)) = socket else {
+        let Some(socket) = socket else {
             let why = (!trust.allows_abstract).then_some(Distrust::Abstract);
             return why.into_iter().collect();
         };
@@ -85,10 +83,10 @@ impl PluginManager {
         let allowed = trust.endpoint_dirs.iter().map(PathBuf::as_path);
         let dirs = self.mounts.named_dirs().chain(allowed);
         let dirs = dirs.chain(device_plugins).chain(roots);
-        let elsewhere = path_outside(file, &dirs, &self.mounts);
+        let elsewhere = path_outside(socket, &dirs, &self.mounts);
         let elsewhere = elsewhere.map(|file| Distrust::Elsewhere(file.into()));
-        let owner = trust.check_user(found.uid).err();
-        let owner = owner.map(|_| Distrust::Owner(found.uid));
+        let owner = trust.check_user(socket.found.uid).err();
+        let owner = owner.map(|_| Distrust::Owner(socket.found.uid));
         elsewhere.into_iter().chain(owner).collect()
     }
 
@@ -104,13 +102,10 @@ impl PluginManager {
         } else {
             // An endpoint that cannot be opened, such as one that does not exist yet, is not
             // examined.
-            let Ok(file) = open_path(&path, OFlag::empty(), &self.mounts) else {
+            let Ok(socket) = Opened::follow(&path, &self.mounts) else {
                 return;
             };
-            let found = Stat::of(&file).ok();
-            found.map_or_else(Vec::new, |found| {
-                self.distrust_reasons(Some((&file, &found)))
-            })
+            self.distrust_reasons(Some(&socket))
         };
         for why in found {
             self.manager.distrust_endpoint(&plugin.socket, why, now);
