@@ -16,6 +16,7 @@
 
 use std::fs::File;
 use std::io;
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
 use nix::errno::Errno;
@@ -75,6 +76,24 @@ pub(crate) fn open_path(path: &Path, flags: OFlag, mounts: &Mounts) -> Result<Fi
         Err(Errno::ENOSYS | Errno::EPERM) => open_each_component(start, rest, flags, table),
         found => Ok(found?),
     }
+}
+
+/// Examines the file at `path`, without following a symbolic link after a directory that the user
+/// named. If every file system answers, a file in such a directory is examined without being opened.
+pub(crate) fn examine(path: &Path, mounts: &Mounts) -> Result<Stat, OpenError> {
+    let below = mounts.split_after_named_dir(path);
+    if let Some((dir, name)) =
+        below.filter(|(_, rest)| !rest.as_os_str().as_bytes().contains(&b'/'))
+    {
+        let dir = mounts.open_start(dir)?;
+        let table = mounts.load_table()?;
+        if table.as_ref().is_none_or(|table| table.none_may_hang) {
+            if let Some(found) = Stat::of_name(&dir, name) {
+                return Ok(found);
+            }
+        }
+    }
+    Ok(Stat::of(&open_path(path, OFlag::O_NOFOLLOW, mounts)?)?)
 }
 
 /// Opens a path, relative to an open directory, that leads to another mount: first the part that is

@@ -13,7 +13,7 @@ use nix::fcntl::OFlag;
 use nix::sys::stat::SFlag;
 
 use super::mounts::Mounts;
-use super::open_path::{OpenError, open_path};
+use super::open_path::{OpenError, examine, open_path};
 use super::stat::Stat;
 use crate::watch::{Cause, Entry, EntryKind, Listing, Place, Problem};
 use crate::{config, escape};
@@ -36,9 +36,11 @@ pub(crate) fn prepare(dir: &Path, place: Place, mounts: &Mounts) -> Result<Optio
 /// a socket. If a directory in the path was replaced by a link since it was listed, that link is
 /// not followed.
 pub(crate) fn examine_path(path: &Path, mounts: &Mounts) -> EntryKind {
-    let open = |flags| Ok(Stat::of(&open_path(path, flags, mounts)?)?);
-    let found = open(OFlag::O_NOFOLLOW).and_then(|found| match found.file_type {
-        SFlag::S_IFLNK => Ok((true, open(OFlag::empty())?)),
+    let found = examine(path, mounts).and_then(|found| match found.file_type {
+        SFlag::S_IFLNK => {
+            let target = open_path(path, OFlag::empty(), mounts)?;
+            Ok((true, Stat::of(&target)?))
+        }
         _ => Ok((false, found)),
     });
     match found {

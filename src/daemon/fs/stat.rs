@@ -32,6 +32,14 @@ impl Stat {
         Self::from_statx_or(&found, || fs::metadata(path))
     }
 
+    /// Examines the file with this name in an open directory. Does not follow a symbolic link.
+    pub(crate) fn of_name(dir: &fs::File, name: &Path) -> Option<Self> {
+        let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT;
+        statx(dir, name, flags, WANTED)
+            .ok()
+            .map(|found| Self::from(&found))
+    }
+
     /// Examines an open file.
     pub(crate) fn of(file: &fs::File) -> io::Result<Self> {
         let found = statx(file, c"", AtFlags::EMPTY_PATH, WANTED);
