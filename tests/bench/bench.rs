@@ -22,6 +22,7 @@ mod h2_client;
 mod held;
 mod instructions;
 mod machine;
+mod observers;
 mod one_by_one;
 mod order;
 mod plugins;
@@ -29,6 +30,7 @@ mod process;
 mod report;
 mod rest;
 mod spread;
+mod start;
 mod subject;
 mod tonic_client;
 
@@ -58,6 +60,9 @@ fn benchmark() -> Result<(), Box<dyn Error>> {
     machine::table().print();
     one_by_one::measure(&subjects)?.print();
     at_once::measure(&subjects)?.print();
+    start::measure(&subjects)?.print();
+    observers::beside()?.print();
+    observers::answers()?.print();
     held::measure(&subjects)?.print();
     rest::measure(&subjects)?.print();
     Ok(())

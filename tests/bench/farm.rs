@@ -51,7 +51,17 @@ impl Farm {
         self.obey(&Order::AtOnce(plugins))
     }
 
-    /// Gives an order, and waits until every plugin that appeared has been notified.
+    /// Has plugins appear, and stay. Returns when all listen.
+    pub(crate) fn come(&mut self, plugins: usize) -> Result<(), Box<dyn Error>> {
+        self.obey(&Order::Come(plugins)).map(drop)
+    }
+
+    /// Waits until the plugins that came have been notified.
+    pub(crate) fn until_told(&mut self) -> Result<Vec<Life>, Box<dyn Error>> {
+        self.obey(&Order::UntilTold)
+    }
+
+    /// Gives an order, and waits for the answer.
     fn obey(&mut self, order: &Order) -> Result<Vec<Life>, Box<dyn Error>> {
         let mut line = serde_json::to_string(order)?;
         line.push('\n');

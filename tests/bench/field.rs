@@ -6,7 +6,7 @@ use std::fs;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use tempfile::TempDir;
 
 use super::farm::Farm;
 use super::process::Process;
-use super::subject::Subject;
+use super::subject::{API, Subject};
 
 /// The place where a subject is measured.
 pub(crate) struct Field {
@@ -46,6 +46,16 @@ impl Field {
             registry,
             _dir: dir,
         })
+    }
+
+    /// Returns the directory with the sockets.
+    pub(crate) fn registry(&self) -> &Path {
+        &self.registry
+    }
+
+    /// Returns the API socket of this program.
+    pub(crate) fn api(&self) -> PathBuf {
+        self.registry.with_file_name(API)
     }
 
     /// Starts the subject.

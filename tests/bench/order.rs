@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 /// An order to the plugins, which is answered with a [`Life`] of each plugin that appeared, when
-/// all have been notified that they are registered.
+/// all have been notified that they are registered. [`Order::Come`] is answered without one.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Order {
     /// Plugins appear one after the other, each after its pause; each ends when the same time has
@@ -13,6 +13,10 @@ pub(crate) enum Order {
     OneByOne { pauses: Vec<Duration> },
     /// This many plugins appear as fast as they can, and stay.
     AtOnce(usize),
+    /// The same, but is answered when they listen.
+    Come(usize),
+    /// Waits for those that came.
+    UntilTold,
 }
 
 /// The times of one plugin, as [`now`](super::clock::now) returns them.

@@ -12,7 +12,7 @@ use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
-use std::{fs, future};
+use std::{fs, future, mem};
 
 use plugind::proto::pluginregistration::{
     PluginInfo, RegistrationStatus, RegistrationStatusResponse, registration,
@@ -44,6 +44,8 @@ struct Plugins {
     dir: PathBuf,
     /// The number of plugins so far: no two have the same name.
     last: usize,
+    /// The plugins of [`Order::Come`], which were not waited for.
+    came: Vec<(usize, Duration)>,
     /// The plugins that stay.
     staying: Vec<Plugin>,
     tell: UnboundedSender<Told>,
@@ -56,6 +58,7 @@ impl Plugins {
         Self {
             dir,
             last: 0,
+            came: Vec::new(),
             staying: Vec::new(),
             tell,
             told,
@@ -77,6 +80,14 @@ impl Plugins {
                 Order::AtOnce(plugins) => {
                     let listened = self.come(plugins)?;
                     self.until_told(&listened).await
+                }
+                Order::Come(plugins) => {
+                    self.came = self.come(plugins)?;
+                    Vec::new()
+                }
+                Order::UntilTold => {
+                    let came = mem::take(&mut self.came);
+                    self.until_told(&came).await
                 }
             };
             let mut answer = serde_json::to_vec(&lives)?;

@@ -58,7 +58,7 @@ impl Subject {
                 .arg("--run-dir")
                 .arg(dir.with_file_name("run"))
                 .arg("--socket")
-                .arg(dir.with_file_name("api.sock")),
+                .arg(dir.with_file_name(API)),
             // The path that the program is given has to begin with the directory's own name.
             Self::Kubelet => command
                 .current_dir(dir.parent().unwrap_or(dir))
@@ -77,6 +77,9 @@ pub(crate) fn plugind() -> OsString {
     let named = env::var_os("TEST_BINARY");
     named.unwrap_or_else(|| env!("CARGO_BIN_EXE_plugind").into())
 }
+
+/// The name of the API socket, beside the directory with the sockets.
+pub(crate) const API: &str = "api.sock";
 
 /// The type of the plugins: one whose registration is two calls and nothing else.
 pub(crate) const TYPE: &str = "SamplePlugin";
