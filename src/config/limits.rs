@@ -129,6 +129,10 @@ pub const DIAL_RETRY: Backoff = Backoff {
     cap: Duration::from_secs(1),
 };
 
+/// The first of those pauses for a socket that existed when the daemon started: its plugin listens
+/// or has ended, and those that listen are called first.
+pub const DIAL_RETRY_AT_START: Duration = Duration::from_millis(10);
+
 /// The backoff of a socket that exists and refuses connections, for [`REDIAL_PERIOD`]: a plugin
 /// that binds its socket and listens much later is dialed within the cap after that (kubelet:
 /// [`BACKOFF`]).

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use prost::Message as _;
 
@@ -18,7 +19,8 @@ use super::reconcile::Target;
 use super::registered::{Driver, Health, KnownBy, Registered};
 use super::socket::{Active, Label, Pending, Socket};
 use crate::config::{
-    GET_INFO_TIMEOUT, MAX_GET_INFO_REPLY, MAX_NOTIFY_REPLY, READY_GRACE, STALLED_AFTER,
+    DIAL_RETRY, DIAL_RETRY_AT_START, GET_INFO_TIMEOUT, MAX_GET_INFO_REPLY, MAX_NOTIFY_REPLY,
+    READY_GRACE, STALLED_AFTER,
 };
 use crate::escape;
 use crate::grpc::{CallError, Client};
@@ -38,6 +40,13 @@ pub(super) struct Execution<'a> {
 impl Actions for Execution<'_> {
     fn now(&self) -> Time {
         self.manager.context.now
+    }
+
+    fn first_dial_pause(&self) -> Duration {
+        match &self.socket.desired {
+            Some(desired) if desired.existed_at_start => DIAL_RETRY_AT_START,
+            _ => DIAL_RETRY.first,
+        }
     }
 
     fn socket_path(&self) -> Arc<Path> {

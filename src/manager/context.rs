@@ -56,6 +56,8 @@ pub(super) struct Policy {
     /// The directories below which no socket is trusted, each with the reason: other users can
     /// change this directory, or another one on which all plugins depend.
     pub(super) distrusted: Vec<(PathBuf, Distrust)>,
+    /// Whether the sockets that are found existed before the daemon.
+    pub(super) is_starting: bool,
     /// Whether the daemon is stopping: then no operation is started.
     pub(super) is_stopping: bool,
 }

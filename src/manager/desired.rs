@@ -27,6 +27,8 @@ pub struct Desired {
     pub(super) announced: Option<Box<Announced>>,
     /// The time at which this process first saw the socket.
     pub found: Time,
+    /// Whether the socket existed when the daemon started.
+    pub(super) existed_at_start: bool,
     /// The time since which the plugin has to be registered: the socket was found, or a plugin has
     /// left the actual state at its path.
     pub(super) wanted_since: Time,
@@ -68,6 +70,7 @@ impl Desired {
             identity,
             announced: None,
             found,
+            existed_at_start: false,
             wanted_since: found,
             backoff: RetryDelay::default(),
             last_failure: None,

@@ -139,6 +139,12 @@ impl Manager {
         self.context.policy.mode = mode;
     }
 
+    /// Sets whether the sockets that are found existed before the daemon: those of their plugins
+    /// that do not listen have usually ended.
+    pub fn set_starting(&mut self, is_starting: bool) {
+        self.context.policy.is_starting = is_starting;
+    }
+
     /// Sets the mapping of endpoint paths that plugins report from their own mount namespaces.
     ///
     /// Handlers and events keep the paths as the plugins reported them.

@@ -253,6 +253,7 @@ impl Sockets {
         }
         let mut desired = Desired::new(identity, now);
         desired.restored = restored;
+        desired.existed_at_start = context.policy.is_starting;
         socket.desired = Some(desired);
         socket.is_dirty = true;
         let id = socket.id;

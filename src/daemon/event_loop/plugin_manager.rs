@@ -217,6 +217,7 @@ impl PluginManager {
         }
         let now = self.clock.now();
         self.manager.handle_timeout(now);
+        self.manager.set_starting(true);
         for report in self.drain_watch(WATCH_TIME_AT_START, now) {
             match report {
                 Report::Trouble { dir, problem }
@@ -228,6 +229,7 @@ impl PluginManager {
             }
         }
         self.drain_manager(now);
+        self.manager.set_starting(false);
         Ok(())
     }
 

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::Operation;
 use crate::grpc::CallError;
@@ -39,6 +40,8 @@ pub(in crate::manager) enum Event {
 pub(in crate::manager) trait Actions {
     /// Returns the time of the step.
     fn now(&self) -> Time;
+    /// Returns the pause after the first dial if the socket refuses the connection.
+    fn first_dial_pause(&self) -> Duration;
     /// Returns the path of the registration socket.
     fn socket_path(&self) -> Arc<Path>;
     /// Starts to connect to the socket. After `Ok`, [`Event::Connected`] or [`Event::DialFailed`]

@@ -67,7 +67,7 @@ pub(super) use messages::{Actions, Event, Outcome, Question, Reply, Step};
 
 use self::steps::Steps;
 use super::failure::{Failure, Refusal};
-use crate::config::{DIAL_RETRY, DIAL_TIMEOUT, HANDLER_TIMEOUT};
+use crate::config::{DIAL_TIMEOUT, HANDLER_TIMEOUT};
 use crate::handler::{CallFailure, DialError, Plugin};
 use crate::time::Time;
 
@@ -102,8 +102,8 @@ pub(super) enum Operation {
 pub(super) struct DialRetry {
     /// The time at which a dial is given up; no pause extends beyond it.
     give_up: Time,
-    /// The pause before the next dial.
-    pause: Duration,
+    /// The pause before this dial; `None` for the first dial.
+    pause: Option<Duration>,
 }
 
 /// The goal of an operation that connects to a plugin.
@@ -181,7 +181,7 @@ impl Operation {
     pub(super) fn start_dial(goal: Goal, actions: &mut dyn Actions) -> Step {
         let retry = DialRetry {
             give_up: actions.now() + DIAL_TIMEOUT,
-            pause: DIAL_RETRY.first,
+            pause: None,
         };
         Steps(actions).dial(retry, goal)
     }

@@ -54,21 +54,25 @@ impl Steps<'_> {
             DialError::Gone => matches!(goal, Goal::RegisterAnnounced(_)),
             _ => false,
         };
-        let until = self.0.now() + retry.pause;
+        let pause = match retry.pause {
+            None => self.0.first_dial_pause(),
+            before => DIAL_RETRY.next_pause(before),
+        };
+        let until = self.0.now() + pause;
         if !may_pass || retry.give_up <= until {
             return self.end_with_failure(goal.dial_failure(error));
         }
-        self.report_not_connected(retry, error);
-        let pause = DIAL_RETRY.next_pause(Some(retry.pause));
+        self.report_not_connected(retry, pause, error);
+        let pause = Some(pause);
         let retry = DialRetry { pause, ..retry };
         Step::Goes(Operation::AwaitingListener(retry, goal, until))
     }
 
     /// Reports that a socket cannot be connected to yet: after the first dial, and once more when
     /// the retries have lasted longer than a plugin needs to start listening.
-    fn report_not_connected(&mut self, retry: DialRetry, error: DialError) {
-        let is_first = retry.pause == DIAL_RETRY.first;
-        let is_dead = (DEAD_SOCKET_PAUSE..DEAD_SOCKET_PAUSE * 2).contains(&retry.pause);
+    fn report_not_connected(&mut self, retry: DialRetry, pause: Duration, error: DialError) {
+        let is_first = retry.pause.is_none();
+        let is_dead = (DEAD_SOCKET_PAUSE..DEAD_SOCKET_PAUSE * 2).contains(&pause);
         if is_first || is_dead {
             let retry_for = retry.give_up.saturating_since(self.0.now());
             let kind = EventKind::NotConnected {

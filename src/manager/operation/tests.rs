@@ -6,6 +6,7 @@ use std::path::Path;
 use prost::Message as _;
 
 use super::*;
+use crate::config::DIAL_RETRY;
 use crate::grpc::CallError;
 use crate::handler::Reason;
 use crate::manager::connections::Server;
@@ -38,7 +39,7 @@ fn refusal() -> Refusal {
 fn dial_retry() -> DialRetry {
     DialRetry {
         give_up: Time::ZERO + DIAL_TIMEOUT,
-        pause: DIAL_RETRY.first,
+        pause: None,
     }
 }
 
@@ -75,6 +76,10 @@ impl Recorder {
 impl Actions for Recorder {
     fn now(&self) -> Time {
         self.now
+    }
+
+    fn first_dial_pause(&self) -> Duration {
+        DIAL_RETRY.first
     }
 
     fn socket_path(&self) -> Arc<Path> {

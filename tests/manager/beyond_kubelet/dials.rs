@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use plugind::config::{DIAL_TIMEOUT, PERMIT_TIME, REDIAL};
+use plugind::config::{DIAL_RETRY_AT_START, DIAL_TIMEOUT, PERMIT_TIME, REDIAL};
 
 use super::{A, minutes};
 use crate::script::Script;
@@ -18,6 +18,21 @@ fn a_plugin_that_listens_late_is_met_within_three_seconds() {
         world.advance(REDIAL.cap);
         let calls = world.handler_calls();
         assert_eq!(calls, "validate a, register a", "after {after} s");
+    }
+}
+
+#[test]
+fn a_socket_that_was_there_at_the_start_is_dialed_again_after_10_ms() {
+    for (is_starting, dials) in [(true, 1), (false, 10)] {
+        let mut world = World::new();
+        world.manager.set_starting(is_starting);
+        world.appear(A, None);
+        world.manager.set_starting(false);
+        world.advance(DIAL_RETRY_AT_START / 2);
+        assert_eq!(world.take_dials().len(), dials);
+        world.listen(A, Script::csi("a"));
+        world.advance(DIAL_RETRY_AT_START);
+        world.assert_calls("validate a, register a");
     }
 }
 
