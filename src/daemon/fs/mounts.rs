@@ -6,10 +6,10 @@
 //! - One open file wakes the loop. It is closed when it reports a change, and opened again when the
 //!   roots are scanned, at most once per [`config::MOUNTS_INTERVAL`]: a node that mounts all the
 //!   time causes one report and one scan per interval, and a node that does not mount causes none.
-//! - The open file that the table was read from is polled when the table is used for the first time
-//!   in a turn, and whenever it is used outside of a turn, so that the table is never older than the
-//!   turn. The first file cannot be polled instead, because waiting for events of the loop consumes
-//!   its report.
+//! - The open file that the table was read from is polled when the table is first used in a turn,
+//!   and whenever it is used outside of a turn, so that the table is never older than the turn. The
+//!   first file cannot be polled instead, because waiting for events of the loop consumes its
+//!   report.
 
 use std::cell::{Cell, Ref, RefCell, RefMut};
 use std::ffi::OsStr;

@@ -78,8 +78,8 @@ pub(crate) fn open_path(path: &Path, flags: OFlag, mounts: &Mounts) -> Result<Fi
     }
 }
 
-/// Examines the file at `path`, without following a symbolic link after a directory that the user
-/// named. If every file system answers, a file in such a directory is examined without being opened.
+/// Examines the file at `path`. Does not follow a symbolic link after a directory that the user
+/// named. If every file system answers, a file in such a directory is not opened for this.
 pub(crate) fn examine(path: &Path, mounts: &Mounts) -> Result<Stat, OpenError> {
     let below = mounts.split_after_named_dir(path);
     if let Some((dir, name)) =

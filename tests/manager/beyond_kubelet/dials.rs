@@ -22,7 +22,7 @@ fn a_plugin_that_listens_late_is_met_within_three_seconds() {
 }
 
 #[test]
-fn a_socket_that_was_there_at_the_start_is_dialed_again_after_10_ms() {
+fn a_dead_socket_is_dialed_again_after_10_ms_at_the_start() {
     for (is_starting, dials) in [(true, 1), (false, 10)] {
         let mut world = World::new();
         world.manager.set_starting(is_starting);
