@@ -54,15 +54,43 @@ pub(crate) fn composed_text(text: &[u8]) -> String {
 ///
 /// Panics if the value cannot be JSON, such as a path that is not UTF-8.
 pub fn append_json(value: &(impl Serialize + ?Sized), out: &mut Vec<u8>) {
-    write_json(value, out).expect("the value can be JSON, and a vector takes all of it");
+    append_json_up_to(usize::MAX, value, out).expect("the value can be JSON");
 }
 
-/// Writes a value as JSON in plain ASCII.
-pub(crate) fn write_json(
+/// Appends a value as JSON in plain ASCII. Fails if `out` would be longer than `limit` octets.
+pub(crate) fn append_json_up_to(
+    limit: usize,
     value: &(impl Serialize + ?Sized),
-    out: &mut dyn io::Write,
+    out: &mut Vec<u8>,
 ) -> serde_json::Result<()> {
-    value.serialize(&mut Serializer::with_formatter(out, Ascii))
+    value.serialize(&mut Serializer::with_formatter(
+        Limited { out, limit },
+        Ascii,
+    ))
+}
+
+/// A text that is being written. Its length is limited.
+struct Limited<'a> {
+    out: &'a mut Vec<u8>,
+    limit: usize,
+}
+
+impl io::Write for Limited<'_> {
+    fn write(&mut self, octets: &[u8]) -> io::Result<usize> {
+        self.write_all(octets).map(|()| octets.len())
+    }
+
+    fn write_all(&mut self, octets: &[u8]) -> io::Result<()> {
+        if octets.len() > self.limit - self.out.len() {
+            return Err(io::ErrorKind::FileTooLarge.into());
+        }
+        self.out.extend_from_slice(octets);
+        Ok(())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 /// The format of JSON whose strings are printable ASCII: every other character that JSON allows
@@ -75,6 +103,9 @@ impl Formatter for Ascii {
         out: &mut W,
         fragment: &str,
     ) -> io::Result<()> {
+        if fragment.bytes().all(|octet| matches!(octet, b' '..=b'~')) {
+            return out.write_all(fragment.as_bytes()); // Nearly every text.
+        }
         for part in fragment.split_inclusive(|c| !matches!(c, ' '..='~')) {
             let plain = part.trim_end_matches(|c| !matches!(c, ' '..='~'));
             out.write_all(plain.as_bytes())?;

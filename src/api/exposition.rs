@@ -63,8 +63,10 @@ impl Samples {
             self.text.push(b'"');
             separator = b',';
         }
-        let end = if labels.is_empty() { "" } else { "}" };
-        self.write(format_args!("{end} {value}\n"));
+        if !labels.is_empty() {
+            self.text.push(b'}');
+        }
+        self.write(format_args!(" {value}\n"));
     }
 
     fn write(&mut self, text: fmt::Arguments<'_>) {

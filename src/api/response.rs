@@ -3,8 +3,6 @@
 //! Responses do not have a Date field: the core has no clock (RFC 9110 §6.6.1: "An origin server
 //! without a clock MUST NOT generate a Date header field"), and clients do not need one.
 
-use std::io;
-
 use serde::Serialize;
 use serde_json::json;
 
@@ -39,13 +37,13 @@ impl Response {
     /// Returns a response whose body is a value as JSON, or an error if that is longer than
     /// [`API_BODY`].
     pub fn json(value: &impl Serialize) -> Self {
-        let mut body = Body(Vec::new());
-        if escape::write_json(value, &mut body).is_err() {
+        let mut body = Vec::new();
+        if escape::append_json_up_to(API_BODY, value, &mut body).is_err() {
             let why = "the response is longer than 16 MiB; ask for a part of it";
             return Self::error(Status::INTERNAL_SERVER_ERROR, why);
         }
-        body.0.push(b'\n');
-        Self::new(Status::OK, ContentType::JSON, body.0)
+        body.push(b'\n');
+        Self::new(Status::OK, ContentType::JSON, body)
     }
 
     /// Returns a response whose body states an error, as `{"error":"..."}`.
@@ -68,22 +66,6 @@ impl Response {
             octets.extend_from_slice(&self.body);
         }
         octets
-    }
-}
-
-/// A body that is being written. Its length is limited.
-struct Body(Vec<u8>);
-
-impl io::Write for Body {
-    fn write(&mut self, octets: &[u8]) -> io::Result<usize> {
-        if self.0.len() + octets.len() > API_BODY {
-            return Err(io::ErrorKind::FileTooLarge.into());
-        }
-        self.0.write(octets)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
     }
 }
 
