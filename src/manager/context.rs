@@ -30,6 +30,9 @@ pub(super) struct Context {
     pub(super) outputs: VecDeque<Output>,
     /// The work that is left, in the order of arrival; empty after each input and timeout.
     pub(super) work: VecDeque<Work>,
+    /// The sockets to examine after that work, whose `is_dirty` is set. Deregistrations begin
+    /// before registrations.
+    pub(super) dirty: Vec<SocketId>,
     /// The number of plugins that handlers know.
     pub(super) plugins: usize,
     /// The number of changes to the plugins that are saved across a restart, except for debts.
@@ -65,9 +68,6 @@ pub(super) struct Policy {
 /// A piece of work that is left.
 #[derive(Debug)]
 pub(super) enum Work {
-    /// Examine a socket whose `is_dirty` is set, after all other work. Deregistrations begin before
-    /// registrations.
-    Examine(SocketId),
     /// Pass an event to the operation of that attempt, unless it has ended.
     Operation(SocketId, AttemptId, Event),
     /// Pass an answer to the operation that has asked.

@@ -214,10 +214,7 @@ impl Manager {
     /// Does what is due by `now`. Calling this early, or twice, is harmless.
     pub fn handle_timeout(&mut self, now: Time) {
         self.context.now = now;
-        if !self.context.work.is_empty() {
-            // Left by `restore`, or by a setting that was changed: due at once.
-            self.run_until_idle();
-        }
+        self.run_until_idle(); // `restore`, or a setting that was changed, may have left work.
         while let Some(timer) = self.context.timers.pop_due(now) {
             match timer {
                 Timer::Socket(id) => self.visit(id, |visit| {

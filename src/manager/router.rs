@@ -23,11 +23,10 @@ use crate::config::{RESYNC_INTERVAL, STOP_GRACE};
 impl Manager {
     /// Does all queued work, and all work that follows from it.
     pub(super) fn run_until_idle(&mut self) {
-        let mut dirty = Dirty::new();
         loop {
             match self.context.work.pop_front() {
-                Some(work) => self.carry_out(work, &mut dirty),
-                None if self.reconcile(std::mem::take(&mut dirty)) => {}
+                Some(work) => self.carry_out(work),
+                None if self.reconcile() => {}
                 None => break,
             }
         }
@@ -45,10 +44,9 @@ impl Manager {
         self.check_invariants();
     }
 
-    fn carry_out(&mut self, work: Work, dirty: &mut Dirty) {
+    fn carry_out(&mut self, work: Work) {
         let context = &mut self.context;
         match work {
-            Work::Examine(id) => dirty.push(id),
             Work::Operation(id, attempt, event) => {
                 self.visit(id, |visit| {
                     let active = visit.socket.active.as_ref();
@@ -90,10 +88,13 @@ impl Manager {
 
     /// Examines the sockets for which there is a permit now, in the order of the queue, and then
     /// the dirty ones. Returns whether there were any.
-    fn reconcile(&mut self, dirty: Dirty) -> bool {
+    fn reconcile(&mut self) -> bool {
+        if self.limiter.queue.is_empty() && self.context.dirty.is_empty() {
+            return false;
+        }
         let room = self.context.connections.room_for_operations();
         // mutation: a socket that waits for a descriptor never gets one
-        let mut ids: Dirty = self.limiter.dequeue_ready(room).collect();
+        let mut ids: SmallVec<[SocketId; 4]> = self.limiter.dequeue_ready(room).collect();
         let is_any_ready = !ids.is_empty();
         for id in &ids {
             if let Some(socket) = self.sockets.get_mut(*id) {
@@ -101,7 +102,7 @@ impl Manager {
                 socket.is_dirty = true;
             }
         }
-        ids.extend(dirty);
+        ids.extend(self.context.dirty.drain(..));
         let is_any = !ids.is_empty();
         ids.retain(|id| self.examine_dirty(*id));
         for id in ids {
@@ -124,9 +125,9 @@ impl Manager {
             return false;
         };
         let is_dirty = std::mem::take(&mut socket.is_dirty);
-        let action = socket.action().filter(|_| is_dirty);
-        if action == Some(Action::Register) {
-            return true;
+        let action = socket.action();
+        if action == Some(Action::Register) || !is_dirty {
+            return is_dirty;
         }
         self.visit(id, |visit| match action {
             Some(Action::Cancel) => visit.socket.cancel_operation(&mut visit.manager.context),
@@ -264,10 +265,9 @@ impl Manager {
             });
         }
         self.host.hang_up_all(&mut self.context);
-        // The other work is for operations, which were dropped, for handlers, which need not
-        // process any more events, and for checks and records, which end with the daemon.
-        let is_kept = |work: &Work| matches!(work, Work::Examine(_));
-        self.context.work.retain(is_kept);
+        // The work is for operations, which were dropped, for handlers, which need not process any
+        // more events, and for checks and records, which end with the daemon.
+        self.context.work.clear();
     }
 
     /// Asserts, in debug builds only, that every claim, deadline and connection has one owner.
@@ -281,7 +281,8 @@ impl Manager {
             plugins,
             ..
         } = &self.context;
-        assert!(self.context.work.is_empty(), "something is left to do");
+        let is_idle = self.context.work.is_empty() && self.context.dirty.is_empty();
+        assert!(is_idle, "something is left to do");
         let mut deadlines = self.host.deadline_count();
         let singles = [self.limiter.deadline, self.resync, self.stop];
         deadlines += singles.iter().filter(|it| it.at().is_some()).count();
@@ -340,9 +341,6 @@ impl Manager {
         self.host.check_owners(&handlers);
     }
 }
-
-/// The sockets that are examined in one pass: usually one.
-type Dirty = SmallVec<[SocketId; 4]>;
 
 impl Socket {
     /// Cancels the operation, if one runs.

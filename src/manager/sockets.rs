@@ -86,7 +86,7 @@ impl Sockets {
             return;
         }
         if socket.is_dirty {
-            context.work.push_back(Work::Examine(socket.id));
+            context.dirty.push(socket.id);
         }
         if let Some(place) = self.by_id.get_mut(&socket.id) {
             *place = Some(socket);
@@ -265,7 +265,7 @@ impl Sockets {
         } else {
             context.emit(PluginEvent::of_socket(path, EventKind::SocketFound));
         }
-        context.work.push_back(Work::Examine(id));
+        context.dirty.push(id);
     }
 
     /// Records that a socket does not exist any more.
@@ -293,7 +293,7 @@ impl Sockets {
                 socket.deregister_restored(restored, gone.identity, context);
             }
         }
-        context.work.push_back(Work::Examine(id));
+        context.dirty.push(id);
     }
 
     /// Restores a plugin that was registered before a restart.
@@ -316,7 +316,7 @@ impl Socket {
     /// Marks the socket dirty: it is examined in the next pass.
     pub(super) fn mark_dirty(&mut self, context: &mut Context) {
         self.is_dirty = true;
-        context.work.push_back(Work::Examine(self.id));
+        context.dirty.push(self.id);
     }
 
     /// Removes and returns the plugin that was registered through this socket before a restart. The
