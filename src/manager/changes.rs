@@ -9,7 +9,7 @@
 //! Records that were removed are remembered, up to limits. A reader that has not seen a removal
 //! before it was forgotten has to list the records again (`Expired`).
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -98,8 +98,8 @@ pub(super) struct Summary {
 #[derive(Debug, Default)]
 pub(super) struct Changes {
     pub(super) generation: Generation,
-    /// The socket of each record, by the generation of the record's last change.
-    last: BTreeMap<Generation, SocketId>,
+    /// The generation of each record's last change, with the record's socket, oldest first.
+    last: VecDeque<(Generation, SocketId)>,
     /// The records that were removed, oldest first.
     removed: VecDeque<Removed>,
     /// The total length of the paths of the removed records, in octets.
@@ -139,8 +139,8 @@ impl Changes {
         if seen.generation == 0 {
             seen.created = generation;
         }
-        self.last.remove(&seen.generation);
-        self.last.insert(generation, id);
+        self.remove_last(seen);
+        self.last.push_back((generation, id));
         seen.generation = generation;
     }
 
@@ -149,7 +149,7 @@ impl Changes {
         if seen.generation == 0 {
             return;
         }
-        self.last.remove(&seen.generation);
+        self.remove_last(seen);
         let generation = self.advance_generation();
         self.removed_len += socket.as_os_str().len();
         self.removed.push_back(Removed {
@@ -166,6 +166,13 @@ impl Changes {
         }
     }
 
+    fn remove_last(&mut self, seen: &Seen) {
+        let place = self.last.binary_search_by_key(&seen.generation, |it| it.0);
+        if let Ok(place) = place {
+            self.last.remove(place);
+        }
+    }
+
     /// Returns whether a reader that has seen this generation can get every later change: the
     /// generation is not in the future, and no later removal was forgotten.
     pub(super) fn can_resume_after(&self, seen: Generation) -> bool {
@@ -177,7 +184,8 @@ impl Changes {
         &self,
         seen: Generation,
     ) -> impl Iterator<Item = (Generation, SocketId)> {
-        self.last.range(seen + 1..).map(|(at, id)| (*at, *id))
+        let start = self.last.partition_point(|it| it.0 <= seen);
+        self.last.range(start..).copied()
     }
 
     /// Returns the first removal after a generation, even if the record was also created after

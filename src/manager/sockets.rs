@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
-use std::ops::Bound;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -24,8 +23,8 @@ use crate::watch::Identity;
 /// Every path at which a socket exists, a plugin is registered or an operation runs.
 #[derive(Debug, Default)]
 pub(super) struct Sockets {
-    /// `None` for a socket that is taken out.
-    by_id: BTreeMap<SocketId, Option<Box<Socket>>>,
+    /// Sorted by ID; `None` for a socket that is taken out.
+    by_id: Vec<(SocketId, Option<Box<Socket>>)>,
     by_path: BTreeMap<PathKey, SocketId>,
     /// The ID of the last path that was added.
     last: u64,
@@ -41,7 +40,7 @@ impl Sockets {
                 self.last += 1;
                 let id = *entry.insert(SocketId(self.last));
                 let socket = Box::new(Socket::new(id, path.clone()));
-                self.by_id.insert(id, Some(socket));
+                self.by_id.push((id, Some(socket)));
                 id
             }
         };
@@ -60,37 +59,43 @@ impl Sockets {
     }
 
     /// Returns the socket with that ID, unless it is taken out.
-    #[inline]
     pub(super) fn get(&self, id: SocketId) -> Option<&Socket> {
-        self.by_id.get(&id)?.as_deref()
+        self.by_id[self.index_of(id)?].1.as_deref()
     }
 
     /// Returns the socket with that ID, unless it is taken out.
     pub(super) fn get_mut(&mut self, id: SocketId) -> Option<&mut Socket> {
-        self.by_id.get_mut(&id)?.as_deref_mut()
+        let at = self.index_of(id)?;
+        self.by_id[at].1.as_deref_mut()
     }
 
     /// Takes a socket out of the table, so that the manager can be changed together with the
     /// socket. The caller must put the socket back. Returns `None` if it is taken out already or
     /// does not exist.
     pub(super) fn take_out(&mut self, id: SocketId) -> Option<Box<Socket>> {
-        self.by_id.get_mut(&id)?.take()
+        let at = self.index_of(id)?;
+        self.by_id[at].1.take()
+    }
+
+    fn index_of(&self, id: SocketId) -> Option<usize> {
+        self.by_id.binary_search_by_key(&id, |(it, _)| *it).ok()
     }
 
     /// Puts back a socket that was taken out, and queues its examination if it is dirty. If nothing
     /// is known about its path any more, removes the path instead.
     pub(super) fn put_back(&mut self, socket: Box<Socket>, context: &mut Context) {
+        let Some(at) = self.index_of(socket.id) else {
+            return;
+        };
         if socket.is_empty() {
             self.by_path.remove(&PathKey(socket.path));
-            self.by_id.remove(&socket.id);
+            self.by_id.remove(at);
             return;
         }
         if socket.is_dirty {
             context.dirty.push(socket.id);
         }
-        if let Some(place) = self.by_id.get_mut(&socket.id) {
-            *place = Some(socket);
-        }
+        self.by_id[at].1 = Some(socket);
     }
 
     /// Returns the number of sockets.
@@ -100,14 +105,14 @@ impl Sockets {
 
     /// Returns the first socket after the one with that ID, or the first of all.
     pub(super) fn first_after(&self, id: Option<SocketId>) -> Option<&Socket> {
-        let start = id.map_or(Bound::Unbounded, Bound::Excluded);
-        let mut after = self.by_id.range((start, Bound::Unbounded));
+        let start = self.by_id.partition_point(|(it, _)| Some(*it) <= id);
+        let mut after = self.by_id[start..].iter();
         after.find_map(|(_, socket)| socket.as_deref())
     }
 
     /// Returns every socket that is not taken out, in the order in which their paths were added.
     pub(super) fn iter(&self) -> impl Iterator<Item = &Socket> {
-        self.by_id.values().filter_map(Option::as_deref)
+        self.by_id.iter().filter_map(|(_, it)| it.as_deref())
     }
 
     /// Returns every socket that is not taken out, in the order of their paths.
@@ -119,7 +124,9 @@ impl Sockets {
 
     /// Returns every socket that is not taken out, in the order in which their paths were added.
     pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Socket> {
-        self.by_id.values_mut().filter_map(Option::as_deref_mut)
+        self.by_id
+            .iter_mut()
+            .filter_map(|(_, it)| it.as_deref_mut())
     }
 
     /// Marks a socket dirty: it is examined in the next pass.
