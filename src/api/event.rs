@@ -12,7 +12,7 @@ use crate::watch::Report;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
     /// An event of a socket or its plugin, or of the daemon.
-    Plugin(Box<PluginEvent>),
+    Plugin(Arc<PluginEvent>),
     /// A watched directory, or one below it, has a problem, or its problem is solved.
     Directory(Box<Report>),
 }

@@ -204,8 +204,7 @@ fn remove_versions(event: &mut Event) {
     let Event::Plugin(event) = event else {
         return;
     };
-    let PluginEvent { plugin, .. } = &mut **event;
-    if let Some(plugin) = plugin {
+    if let Some(plugin) = &mut Arc::make_mut(event).plugin {
         *plugin = Arc::new(Plugin {
             versions: Vec::new(),
             ..Plugin::clone(plugin)
@@ -234,7 +233,7 @@ mod tests {
             versions: Vec::new(),
             socket: Path::new(socket).into(),
         };
-        Event::Plugin(Box::new(PluginEvent {
+        Event::Plugin(Arc::new(PluginEvent {
             generation: 0,
             socket: Some(plugin.socket.clone()),
             plugin: Some(Arc::new(plugin)),
@@ -366,7 +365,7 @@ mod tests {
         for n in 0..100 {
             let mut long = event("/r/long", warning(n));
             if let Event::Plugin(event) = &mut long {
-                let plugin = event.plugin.as_mut().map(Arc::make_mut);
+                let plugin = Arc::make_mut(event).plugin.as_mut().map(Arc::make_mut);
                 plugin.expect("the event has a plugin").versions = vec!["v".repeat(256); 64];
             }
             log.add(n as u64, long, Time::ZERO);

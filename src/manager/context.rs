@@ -98,7 +98,7 @@ impl Context {
             self.work.push_back(Work::NoteChange(socket.clone()));
         }
         event.log();
-        self.outputs.push_back(Output::Event(Box::new(event)));
+        self.outputs.push_back(Output::Event(Arc::new(event)));
     }
 
     /// Emits a measurement for the metrics.

@@ -169,7 +169,7 @@ pub enum Output {
         result: Result<(), AnnouncementError>,
     },
     /// Show this event to the operator; it is logged already.
-    Event(Box<PluginEvent>),
+    Event(Arc<PluginEvent>),
     /// Count this for the metrics.
     Measured(Measurement),
     /// Write the state file if it has changed ([`Manager::revision`]), run a program, then send

@@ -44,7 +44,7 @@ impl Scraped {
     /// Counts what has happened in a world since the last call.
     fn count(&mut self, world: &mut World) {
         for event in std::mem::take(&mut world.events) {
-            let event = Event::Plugin(Box::new(event));
+            let event = Event::Plugin(Arc::new(event));
             self.counters.record_event(&event, &world.manager);
         }
         for measurement in std::mem::take(&mut world.measured) {

@@ -254,7 +254,7 @@ impl World {
             }
             Output::Examine { path } => self.examined.push(path),
             Output::AnnouncementAnswered { id, result } => self.answered.push((id, result)),
-            Output::Event(event) => self.events.push(*event),
+            Output::Event(event) => self.events.push(Arc::unwrap_or_clone(event)),
             Output::Measured(measurement) => self.measured.push(measurement),
             Output::WatchPeer { conn } => self.watch_peer(conn),
             Output::UnwatchPeer { conn } => {
