@@ -356,17 +356,15 @@ impl Execution<'_> {
         handler: HandlerId,
         plugin: &Arc<Plugin>,
     ) -> Option<Refusal> {
+        let Manager { names, host, .. } = &mut *self.manager;
+        // "An endpoint of a DRA driver is registered once" ([R32](crate::guide::kubelet)).
+        let reason = host.handlers.get(handler)?.endpoint_taken(plugin)?;
         let is_taken = |it: &&Instance| it.is_up && it.plugin.has_endpoint_of(plugin);
-        let names = &self.manager.names;
         let holder = names
             .other_instances(plugin, self.socket.id)
             .find(is_taken)?;
         let (id, holder) = (holder.socket, holder.plugin.socket.clone());
-        // "An endpoint of a DRA driver is registered once" ([R32](crate::guide::kubelet)).
-        let handler = self.manager.host.handlers.get(handler)?;
-        let reason = handler.endpoint_taken(plugin)?;
-        self.socket
-            .request_retry_after(plugin, id, &mut self.manager.names);
+        self.socket.request_retry_after(plugin, id, names);
         Some(Refusal::EndpointTaken { holder, reason })
     }
 }
