@@ -91,6 +91,11 @@ impl Connections {
         Ok(())
     }
 
+    /// Returns whether room to write was requested: the connection may have waited for it.
+    pub(crate) fn is_room_reported(&mut self, conn: ConnectionId) -> bool {
+        self.held(conn).is_some_and(|held| held.is_room_reported)
+    }
+
     /// Removes a connection and returns it. Dropping the connection removes it from the loop.
     pub(crate) fn remove(&mut self, conn: ConnectionId) -> Option<Connection> {
         self.unqueue(conn);
@@ -99,19 +104,18 @@ impl Connections {
 
     /// Records an event that the loop has reported about a connection, and queues the connection.
     pub(crate) fn record_event(&mut self, conn: ConnectionId, event: &Event) {
-        if let Some(connection) = self.get_mut(conn) {
-            connection.record_event(event);
-            self.queue_ready(conn, false);
+        if let Some(held) = self.by_id.get_mut(&conn) {
+            held.connection.record_event(event);
+            if !std::mem::replace(&mut held.is_queued, true) {
+                self.ready.push_back(conn);
+            }
         }
     }
 
-    /// Queues a connection to be served, unless it is queued. If `may_read`, the connection is read
-    /// even if the loop has not reported anything to read.
-    pub(crate) fn queue_ready(&mut self, conn: ConnectionId, may_read: bool) {
+    /// Queues a connection to be read, even if the loop has not reported anything to read.
+    pub(crate) fn queue_ready(&mut self, conn: ConnectionId) {
         if let Some(held) = self.held(conn) {
-            if may_read {
-                held.connection.is_readable = true;
-            }
+            held.connection.is_readable = true;
             if !std::mem::replace(&mut held.is_queued, true) {
                 self.ready.push_back(conn);
             }
@@ -234,7 +238,7 @@ mod tests {
         }
         let [a, b, c] = ids;
         for ready in [b, a, b, c] {
-            connections.queue_ready(ready, true);
+            connections.queue_ready(ready);
         }
         assert_eq!(connections.pop_next(), Some(b));
         connections.queue_busy(b);

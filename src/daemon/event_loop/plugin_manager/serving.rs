@@ -17,7 +17,9 @@ impl PluginManager {
         }
         let until = (now + SERVE_TIME).max(self.clock.now() + LEAST_SERVE_TIME);
         while let Some(conn) = self.connections.pop_next() {
-            self.write_connection(conn, now);
+            if self.connections.is_room_reported(conn) {
+                self.write_connection(conn, now);
+            }
             self.read_connection(conn, now);
             if self.connections.is_any_ready() && self.clock.now() >= until {
                 return;
@@ -37,7 +39,7 @@ impl PluginManager {
             Transfer::Bytes(_) => {
                 // Reading may have waited for room for the replies.
                 if connection.is_readable {
-                    self.connections.queue_ready(conn, true);
+                    self.connections.queue_ready(conn);
                 }
                 self.manager.handle_io(conn, now);
             }
@@ -50,7 +52,7 @@ impl PluginManager {
             }
             Transfer::Closed(error) => {
                 log::trace!("{conn}: cannot write: {}", close_reason(error.as_ref()));
-                self.connections.queue_ready(conn, true);
+                self.connections.queue_ready(conn);
             }
         }
     }
