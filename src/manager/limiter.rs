@@ -49,7 +49,7 @@ impl Limiter {
     /// Removes and returns sockets from the head of the queue: as many as there are free permits,
     /// but at most `room`. A socket that was removed without a free permit would be queued again at
     /// the end, and so lose its place.
-    pub(super) fn dequeue_ready(&mut self, room: usize) -> impl Iterator<Item = SocketId> {
+    pub(super) fn dequeue_ready(&mut self, room: usize) -> impl ExactSizeIterator<Item = SocketId> {
         let free = SOFT_OPERATION_LIMIT.saturating_sub(self.held.len());
         let ready = free.min(room).min(self.queue.len());
         self.queue.drain(..ready)

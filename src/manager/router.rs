@@ -89,13 +89,14 @@ impl Manager {
     /// Examines the sockets for which there is a permit now, in the order of the queue, and then
     /// the dirty ones. Returns whether there were any.
     fn reconcile(&mut self) -> bool {
-        if self.limiter.queue.is_empty() && self.context.dirty.is_empty() {
-            return false;
-        }
         let room = self.context.connections.room_for_operations();
         // mutation: a socket that waits for a descriptor never gets one
-        let mut ids: SmallVec<[SocketId; 4]> = self.limiter.dequeue_ready(room).collect();
-        let is_any_ready = !ids.is_empty();
+        let ready = self.limiter.dequeue_ready(room);
+        let is_any_ready = ready.len() > 0;
+        if !is_any_ready && self.context.dirty.is_empty() {
+            return false;
+        }
+        let mut ids: SmallVec<[SocketId; 4]> = ready.collect();
         for id in &ids {
             if let Some(socket) = self.sockets.get_mut(*id) {
                 socket.applied.permit = Permit::None;
@@ -103,7 +104,6 @@ impl Manager {
             }
         }
         ids.extend(self.context.dirty.drain(..));
-        let is_any = !ids.is_empty();
         ids.retain(|id| self.examine_dirty(*id));
         for id in ids {
             self.visit(id, |visit| {
@@ -115,7 +115,7 @@ impl Manager {
             self.limiter
                 .schedule_release(self.context.now, &mut self.context.timers);
         }
-        is_any
+        true
     }
 
     /// Examines a dirty socket: cancels its operation or deregisters its plugin if that is needed.
