@@ -257,7 +257,7 @@ impl Execution<'_> {
     fn dial_path(&mut self, path: Arc<Path>, identity: Option<Identity>) -> Result<(), DialError> {
         log::debug!("{}: connecting path={}", self.label(), escape::path(&path));
         let context = &mut self.manager.context;
-        if !context.make_room_for_operation() {
+        if context.connections.room_for_operations() == 0 || !context.make_room() {
             context.warn_of_shortage(Shortage::Plugins);
             return Err(DialError::NoDescriptors);
         }

@@ -149,12 +149,6 @@ impl Context {
 }
 
 impl Context {
-    /// Makes a descriptor available for an operation, like [`Context::make_room`]. Returns false if
-    /// that fails, or if operations have their share of the descriptors already.
-    pub(super) fn make_room_for_operation(&mut self) -> bool {
-        self.connections.room_for_operations() > 0 && self.make_room()
-    }
-
     /// Makes a descriptor available, by giving up sources of liveness if necessary. Returns false
     /// if that fails.
     pub(super) fn make_room(&mut self) -> bool {
@@ -232,7 +226,7 @@ mod tests {
             4,
             "a connection that is held counts twice"
         );
-        assert!(context.make_room_for_operation());
+        assert!(context.connections.room_for_operations() > 0 && context.make_room());
         assert!(matches!(
             context.work.make_contiguous(),
             [Work::GivenUp(SocketId(1), _)]

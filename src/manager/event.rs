@@ -157,11 +157,8 @@ impl PluginEvent {
     /// Creates an event of a socket.
     pub(super) fn of_socket(socket: &Arc<Path>, kind: EventKind) -> Self {
         Self {
-            generation: 0,
             socket: Some(socket.clone()),
-            plugin: None,
-            attempt: 0,
-            kind,
+            ..Self::of_daemon(kind)
         }
     }
 

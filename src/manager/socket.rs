@@ -313,15 +313,6 @@ impl Socket {
         }
     }
 
-    /// Closes the connection to a plugin whose process is watched from now on.
-    pub(super) fn handle_peer_watched(&mut self, server: Server, context: &mut Context) {
-        let registered = self.registered.as_mut();
-        if let Some(liveness) = registered.and_then(|it| it.health.liveness_source_mut(server)) {
-            liveness.close(context);
-            context.connections.record_closed(liveness.id);
-        }
-    }
-
     // --- Connections and the registered plugin ---
 
     /// Returns the number of connections that the socket owns.

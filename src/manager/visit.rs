@@ -109,8 +109,13 @@ impl Visit<'_> {
                 self.handle_liveness_loss(server);
             }
             ConnectionEvent::Watched => {
-                self.socket
-                    .handle_peer_watched(server, &mut self.manager.context);
+                let context = &mut self.manager.context;
+                let registered = self.socket.registered.as_mut();
+                let source = registered.and_then(|it| it.health.liveness_source_mut(server));
+                if let Some(liveness) = source {
+                    liveness.close(context); // The process is watched from now on.
+                    context.connections.record_closed(liveness.id);
+                }
             }
             ConnectionEvent::Connected(_) | ConnectionEvent::DialFailed(_) => {}
         }
