@@ -220,13 +220,12 @@ impl Sockets {
     }
 
     /// Withdraws the announcement of a socket's plugin, if there is one: the plugin is then
-    /// deregistered.
+    /// deregistered. Marks the socket dirty in any case.
     pub(super) fn withdraw_announcement(&mut self, id: SocketId, context: &mut Context) {
-        let Some(mut socket) = self.take_out(id) else {
-            return;
-        };
-        socket.withdraw_announcement(context);
-        self.put_back(socket, context);
+        if let Some(socket) = self.get_mut(id) {
+            socket.withdraw_announcement(context);
+            socket.mark_dirty(context);
+        }
     }
 
     /// Returns the sockets of the plugins with this one's name that were announced before a restart

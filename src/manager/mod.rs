@@ -470,14 +470,11 @@ impl Manager {
             });
         }
         for id in &down {
-            let Some(socket) = self.sockets.get_mut(*id) else {
-                continue;
-            };
-            if let Some(registered) = &mut socket.registered {
+            let socket = self.sockets.get_mut(*id);
+            if let Some(registered) = socket.and_then(|it| it.registered.as_mut()) {
                 registered.health.require_deregistration();
                 self.names.set_is_up(&registered.plugin, *id, false);
             }
-            self.sockets.mark_dirty(*id, &mut self.context);
             self.sockets.withdraw_announcement(*id, &mut self.context);
         }
         self.run_until_idle();

@@ -139,19 +139,20 @@ impl Manager {
 
     /// Visits a socket, unless it does not exist any more or is being visited.
     pub(super) fn visit(&mut self, id: SocketId, visit: impl FnOnce(&mut Visit<'_>)) {
-        let Some(mut socket) = self.sockets.take_out(id) else {
+        let Some((at, mut socket)) = self.sockets.take_out(id) else {
             return;
         };
         visit(&mut Visit {
             manager: self,
             socket: &mut socket,
         });
-        self.finish_visit(socket);
+        self.finish_visit(&mut socket);
+        self.sockets.put_back(at, socket, &mut self.context);
     }
 
-    /// Applies what a socket claims after a visit, and puts the socket back.
-    fn finish_visit(&mut self, mut socket: Box<Socket>) {
-        self.apply_claims(&mut socket);
+    /// Applies what a socket claims after a visit.
+    fn finish_visit(&mut self, socket: &mut Socket) {
+        self.apply_claims(socket);
         let context = &mut self.context;
         let at = socket.deadline(context);
         let (timer, deadline) = (Timer::Socket(socket.id), &mut socket.applied.deadline);
@@ -164,7 +165,6 @@ impl Manager {
         }
         socket.flush(&mut context.outputs);
         socket.note_changes(context);
-        self.sockets.put_back(socket, context);
     }
 
     /// Compares what a socket claims with the claims in force, and applies the difference.

@@ -70,11 +70,12 @@ impl Sockets {
     }
 
     /// Takes a socket out of the table, so that the manager can be changed together with the
-    /// socket. The caller must put the socket back. Returns `None` if it is taken out already or
-    /// does not exist.
-    pub(super) fn take_out(&mut self, id: SocketId) -> Option<Box<Socket>> {
+    /// socket. Returns the socket and its index. The caller must put the socket back, and no socket
+    /// is added or removed before that. Returns `None` if the socket is taken out already or does
+    /// not exist.
+    pub(super) fn take_out(&mut self, id: SocketId) -> Option<(usize, Box<Socket>)> {
         let at = self.index_of(id)?;
-        self.by_id[at].1.take()
+        Some((at, self.by_id[at].1.take()?))
     }
 
     fn index_of(&self, id: SocketId) -> Option<usize> {
@@ -83,10 +84,8 @@ impl Sockets {
 
     /// Puts back a socket that was taken out, and queues its examination if it is dirty. If nothing
     /// is known about its path any more, removes the path instead.
-    pub(super) fn put_back(&mut self, socket: Box<Socket>, context: &mut Context) {
-        let Some(at) = self.index_of(socket.id) else {
-            return;
-        };
+    pub(super) fn put_back(&mut self, at: usize, socket: Box<Socket>, context: &mut Context) {
+        debug_assert_eq!(self.by_id[at].0, socket.id);
         if socket.is_empty() {
             self.by_path.remove(&PathKey(socket.path));
             self.by_id.remove(at);
