@@ -62,11 +62,7 @@ impl Connections {
     }
 
     pub(crate) fn get_mut(&mut self, conn: ConnectionId) -> Option<&mut Connection> {
-        self.held(conn).map(|held| &mut held.connection)
-    }
-
-    fn held(&mut self, conn: ConnectionId) -> Option<&mut Held> {
-        self.by_id.get_mut(&conn)
+        self.by_id.get_mut(&conn).map(|held| &mut held.connection)
     }
 
     /// Requests that the loop report room to write from now on.
@@ -79,7 +75,7 @@ impl Connections {
         conn: ConnectionId,
         registry: &Registry,
     ) -> io::Result<()> {
-        let Some(held) = self.held(conn) else {
+        let Some(held) = self.by_id.get_mut(&conn) else {
             return Ok(());
         };
         if !held.is_room_reported {
@@ -93,7 +89,9 @@ impl Connections {
 
     /// Returns whether room to write was requested: the connection may have waited for it.
     pub(crate) fn is_room_reported(&mut self, conn: ConnectionId) -> bool {
-        self.held(conn).is_some_and(|held| held.is_room_reported)
+        self.by_id
+            .get_mut(&conn)
+            .is_some_and(|held| held.is_room_reported)
     }
 
     /// Removes a connection and returns it. Dropping the connection removes it from the loop.
@@ -114,7 +112,7 @@ impl Connections {
 
     /// Queues a connection to be read, even if the loop has not reported anything to read.
     pub(crate) fn queue_ready(&mut self, conn: ConnectionId) {
-        if let Some(held) = self.held(conn) {
+        if let Some(held) = self.by_id.get_mut(&conn) {
             held.connection.is_readable = true;
             if !std::mem::replace(&mut held.is_queued, true) {
                 self.ready.push_back(conn);
@@ -126,7 +124,7 @@ impl Connections {
     /// may have ended.
     pub(crate) fn queue_unhandled(&mut self, conn: ConnectionId) {
         self.unqueue(conn);
-        if let Some(held) = self.held(conn) {
+        if let Some(held) = self.by_id.get_mut(&conn) {
             (held.is_queued, held.has_messages) = (true, true);
         }
         self.busy.push_back(conn);
@@ -135,7 +133,7 @@ impl Connections {
     /// Queues a connection that still had unread data when it was served.
     pub(crate) fn queue_busy(&mut self, conn: ConnectionId) {
         self.unqueue(conn);
-        if let Some(held) = self.held(conn) {
+        if let Some(held) = self.by_id.get_mut(&conn) {
             held.is_queued = true;
             self.busy.push_back(conn);
         }
@@ -144,12 +142,12 @@ impl Connections {
     /// Returns whether a connection may have messages that were not handled yet, and clears the
     /// flag. Returns `true` if the connection has ended.
     pub(crate) fn take_has_messages(&mut self, conn: ConnectionId) -> bool {
-        let held = self.held(conn);
+        let held = self.by_id.get_mut(&conn);
         held.is_none_or(|held| std::mem::take(&mut held.has_messages))
     }
 
     fn unqueue(&mut self, conn: ConnectionId) {
-        if let Some(held) = self.held(conn) {
+        if let Some(held) = self.by_id.get_mut(&conn) {
             if std::mem::replace(&mut held.is_queued, false) {
                 self.ready.retain(|ready| *ready != conn);
                 self.busy.retain(|busy| *busy != conn);
@@ -165,7 +163,7 @@ impl Connections {
         self.was_busy = other.is_none() && !self.busy.is_empty();
         let conn = other.or_else(|| self.busy.pop_front());
         let conn = conn.or_else(|| self.ready.pop_front())?;
-        if let Some(held) = self.held(conn) {
+        if let Some(held) = self.by_id.get_mut(&conn) {
             held.is_queued = false;
         }
         Some(conn)
