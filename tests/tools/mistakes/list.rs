@@ -192,7 +192,7 @@ pub(crate) const MISTAKES: [Mistake; 51] = [
     },
     Mistake {
         what: "a socket that waits for a descriptor never gets one",
-        wrong: "let mut ids: Dirty = self.limiter.dequeue_ready(room.min(0)).collect();",
+        wrong: "let ready = self.limiter.dequeue_ready(room.min(0));",
         finder: Finder::Simulation { seed: 20 },
     },
     Mistake {
