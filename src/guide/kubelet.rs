@@ -226,11 +226,11 @@
 //!   after a reboot. Backoff belongs to a socket's [`Identity`], so a new socket starts afresh.
 //!   Test: `a_plugin_does_not_wait_out_its_predecessors_backoff`.
 //! - **H2** A socket on which nothing listens costs a dial of 10 s each time, and is tried ever
-//!   more rarely. Here a new one is dialed again for 10 s, after pauses that double from 5 µs (10 ms
-//!   if the socket existed when the daemon started) to 1 s. After that each attempt is one dial:
-//!   after 0.5, 1 and 2 s, then every 3 s for the socket's first ten minutes, then after pauses that
-//!   double again, from 6 s to 122 s. All such sockets together are dialed 20 times a second at
-//!   most.
+//!   more rarely. Here a new one is dialed again for 10 s, after pauses that double from 5 µs, or
+//!   from 10 ms if the socket existed when the daemon started, to 1 s. After that each attempt is
+//!   one dial: after 0.5, 1 and 2 s, then every 3 s for the socket's first ten minutes, then after
+//!   pauses that double again, from 6 s to 122 s. All such sockets together are dialed 20 times a
+//!   second at most.
 //!   Tests: `a_plugin_that_listens_late_is_met_within_three_seconds`,
 //!   `a_dead_socket_is_dialed_again_after_10_ms_at_the_start`,
 //!   `many_dead_sockets_are_dialed_20_times_a_second_together`.
