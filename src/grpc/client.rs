@@ -153,10 +153,7 @@ impl Client {
         self.start_deadlines(now);
         self.send_requests(now);
         self.enforce_budget(now);
-        if self.events.is_empty() {
-            return None;
-        }
-        Some(self.events.remove(0))
+        (!self.events.is_empty()).then(|| self.events.remove(0))
     }
 
     /// Cancels all calls and sends GOAWAY; no more calls can be made.
@@ -195,31 +192,23 @@ impl Client {
     /// Processes the unread frame up to the end of a message; returns whether there was an unread
     /// frame.
     fn read_message(&mut self, now: Time) -> bool {
-        let Some(UnreadData {
-            stream,
-            taken,
-            end_stream,
-        }) = self.unread.take()
-        else {
+        let Some(unread) = self.unread.take() else {
             return false;
         };
-        let Some(index) = self.position(stream) else {
+        let Some(index) = self.position(unread.stream) else {
             return true;
         };
-        let unread = &self.http2.content()[taken..];
-        let mut rest = unread;
+        let octets = &self.http2.content()[unread.taken..];
+        let mut rest = octets;
         let received = self.calls[index].receive_message(&mut rest);
-        let (read, is_read) = (unread.len() - rest.len(), rest.is_empty());
+        let (read, is_read) = (octets.len() - rest.len(), rest.is_empty());
         // Consumed even if the message is incomplete: otherwise, a message larger than the window
         // would never be completed.
-        self.http2.consume(stream, read, now);
+        self.http2.consume(unread.stream, read, now);
+        let end_stream = unread.end_stream;
         if !is_read {
-            let taken = taken + read;
-            self.unread = Some(UnreadData {
-                stream,
-                taken,
-                end_stream,
-            });
+            let taken = unread.taken + read;
+            self.unread = Some(UnreadData { taken, ..unread });
         }
         let call = &self.calls[index];
         match received {

@@ -264,7 +264,10 @@ const AUTHORITY: u8 = 1 << 4;
 /// Parses a status code: three digits, the first of them not 0 (RFC 9110 §15).
 fn parse_status(value: &[u8]) -> Option<u16> {
     match value {
-        [b'1'..=b'9', b'0'..=b'9', b'0'..=b'9'] => std::str::from_utf8(value).ok()?.parse().ok(),
+        [b'1'..=b'9', b'0'..=b'9', b'0'..=b'9'] => {
+            let digits = value.iter().map(|digit| u16::from(digit - b'0'));
+            Some(digits.fold(0, |number, digit| 10 * number + digit))
+        }
         _ => None,
     }
 }

@@ -78,9 +78,12 @@ impl Connection {
         if let Err(error) = stream.receive_data(content, head.length, end_stream) {
             return self.fail_stream(id, error);
         }
-        // Callers do not consume padding, so it is released at once.
-        self.consume(id, payload.len() - content, self.now);
-        self.streams.remove_if_closed(id);
+        if end_stream {
+            self.streams.remove_if_closed(id);
+        } else if content < payload.len() {
+            // Callers do not consume padding, so it is released at once.
+            self.consume(id, payload.len() - content, self.now);
+        }
         if is_empty {
             return Ok(None);
         }
@@ -105,11 +108,11 @@ impl Connection {
         let fragment = unpadded.get(priority..);
         let fragment = fragment.ok_or(Violation::FrameLength(head.kind))?;
         let end_stream = head.has_flag(flag::END_STREAM);
-        // Checked first, so that no fragments are kept if HEADERS on this stream are an error.
-        self.streams.find(head.kind, id)?;
         if head.has_flag(flag::END_HEADERS) {
             return self.receive_block(id, end_stream, fragment);
         }
+        // Checked first, so that no fragments are kept if HEADERS on this stream are an error.
+        self.streams.find(head.kind, id)?;
         // The memory of an earlier block is not held in addition to this one's.
         self.fields.drop_if_large();
         self.block = Some(Block::new(id, end_stream, fragment, self.now));
@@ -143,7 +146,9 @@ impl Connection {
             Ok(status) => status,
             Err(error) => return self.fail_stream(id, error),
         };
-        self.streams.remove_if_closed(id);
+        if end_stream {
+            self.streams.remove_if_closed(id);
+        }
         if matches!(status, Some(100..=199)) {
             return self.count_frame_without_progress();
         }
