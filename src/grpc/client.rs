@@ -250,11 +250,11 @@ impl Client {
                     self.finish_call(index, outcome, true, now);
                 }
             }
-            http2::Event::Reset { stream, code } => {
-                if let Some(index) = self.position(stream) {
-                    self.handle_reset(index, code, now);
-                }
-            }
+            http2::Event::Reset { stream, code } => match (self.position(stream), code) {
+                (Some(index), ErrorCode::REFUSED_STREAM) => self.handle_refusal(index, now),
+                (Some(index), _) => self.finish_call(index, Err(CallError::Reset(code)), true, now),
+                (None, _) => {}
+            },
             http2::Event::Failed { stream, error } => {
                 if let Some(index) = self.position(stream) {
                     self.finish_call(index, Err(CallError::Stream(error)), true, now);
@@ -278,15 +278,6 @@ impl Client {
         let outcome = self.calls[index].receive_headers(status, fields, end_stream);
         if let Some(outcome) = outcome {
             self.finish_call(index, outcome, end_stream, now);
-        }
-    }
-
-    /// Ends a call whose stream the server has reset, or retries it if the server refused it.
-    fn handle_reset(&mut self, index: usize, code: ErrorCode, now: Time) {
-        if code == ErrorCode::REFUSED_STREAM {
-            self.handle_refusal(index, now);
-        } else {
-            self.finish_call(index, Err(CallError::Reset(code)), true, now);
         }
     }
 
@@ -359,9 +350,7 @@ impl Client {
     /// `complete`, because the server does not need the rest of the request then, else with CANCEL.
     fn finish_call(&mut self, index: usize, outcome: Outcome, complete: bool, now: Time) {
         let call = self.calls.remove(index);
-        if index < self.first_unsent {
-            self.first_unsent -= 1;
-        }
+        self.first_unsent -= usize::from(index < self.first_unsent);
         if let Some(stream) = call.stream {
             let code = if complete {
                 ErrorCode::NO_ERROR

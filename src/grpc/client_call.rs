@@ -26,7 +26,6 @@ use super::error::{CallError, ProtocolError};
 use super::headers;
 use super::message::{self, Assembler};
 use super::status::{Code, Status};
-use super::timeout::Timeout;
 use crate::http2::{Connection, Encoder, Fields, OpenError, StreamId, Taken};
 use crate::time::Time;
 
@@ -146,14 +145,9 @@ impl ClientCall {
 
     /// Opens a stream for the call, if that is possible now.
     fn open_stream(&mut self, http2: &mut Connection, now: Time) -> Result<(), CallError> {
-        if !http2.may_open() && !http2.is_closing() {
-            return Ok(());
-        }
         let path = &self.request[..self.path_len];
         let left = self.deadline.map(|deadline| deadline.saturating_since(now));
-        let timeout = left.map(Timeout::at_least);
-        let mut write =
-            |block: &mut Encoder<'_>| headers::write_request(path, timeout.as_ref(), block);
+        let mut write = |block: &mut Encoder<'_>| headers::write_request(path, left, block);
         match http2.open_with(&mut write, false, now) {
             Ok(stream) => self.stream = Some(stream),
             Err(OpenError::Later) => {}

@@ -1,5 +1,7 @@
 //! The headers of a gRPC request, as the client sends them, and the checks of received headers.
 
+use std::time::Duration;
+
 use super::error::NotGrpc;
 use super::timeout::Timeout;
 use crate::http2::{Encoded, Encoder, Fields};
@@ -9,13 +11,10 @@ use crate::http2::{Encoded, Encoder, Fields};
 ///
 /// grpc-js and tonic refuse an `:authority` that is empty or a path; C-core and grpc-js refuse a
 /// request without `:authority`. C-core refuses a `:scheme` of `unix`.
-pub(super) fn write_request(path: &[u8], timeout: Option<&Timeout>, block: &mut Encoder<'_>) {
-    block
-        .push_encoded(&METHOD_AND_SCHEME)
-        .field(":path", path)
-        .push_encoded(&AUTHORITY);
+pub(super) fn write_request(path: &[u8], timeout: Option<Duration>, block: &mut Encoder<'_>) {
+    block.push_encoded(&PSEUDO_HEADERS).field(":path", path);
     if let Some(timeout) = timeout {
-        block.field("grpc-timeout", timeout.as_bytes());
+        block.field("grpc-timeout", Timeout::at_least(timeout).as_bytes());
     }
     block.push_encoded(&REGULAR);
 }
@@ -46,10 +45,11 @@ pub(super) fn is_grpc(content_type: &[u8]) -> bool {
 pub(super) const CONTENT_TYPE: &[u8] = b"application/grpc";
 
 /// The fields before `:path` in a request.
-static METHOD_AND_SCHEME: Encoded = Encoded::new(&[(":method", b"POST"), (":scheme", b"http")]);
-
-/// The field after `:path`.
-static AUTHORITY: Encoded = Encoded::new(&[(":authority", b"localhost")]);
+static PSEUDO_HEADERS: Encoded = Encoded::new(&[
+    (":method", b"POST"),
+    (":scheme", b"http"),
+    (":authority", b"localhost"),
+]);
 
 /// The fields after `grpc-timeout`.
 static REGULAR: Encoded = Encoded::new(&[

@@ -36,11 +36,8 @@ impl Fields {
     }
 
     /// Returns the value of the first field with this name.
-    pub fn get(&self, name: &[u8]) -> Option<&[u8]> {
-        let mut fields = self.iter();
-        fields
-            .find(|(other, _)| *other == name)
-            .map(|(_, value)| value)
+    pub fn get<'a>(&'a self, name: &'a [u8]) -> Option<&'a [u8]> {
+        self.get_all(name).next()
     }
 
     /// Removes all fields, and reserves memory for what a block of `block` octets is likely to

@@ -30,10 +30,10 @@ fn a_request_has_the_headers_that_servers_require() {
             (":method", "POST"),
             // C-core responds to the scheme "unix" with status 13.
             (":scheme", "http"),
-            (":path", PATH),
             // Without an authority, C-core and grpc-js reset the stream; if the authority contains
             // a path, grpc-js and tonic do.
             (":authority", "localhost"),
+            (":path", PATH),
             // If the timeout has nine digits, grpc-go and grpc-java reset the stream.
             ("grpc-timeout", "1000000u"),
             // Without `te`, C-core resets the stream.

@@ -227,10 +227,8 @@ impl Connection {
 
     /// Returns the send window of a stream that is opened now.
     pub(super) fn initial_window(&self) -> u32 {
-        match &self.peer {
-            Some(peer) => peer.initial_window_size,
-            None => INITIAL_WINDOW,
-        }
+        let peer = self.peer.as_ref();
+        peer.map_or(INITIAL_WINDOW, |peer| peer.initial_window_size)
     }
 
     /// Processes PRIORITY, which is ignored.

@@ -91,11 +91,8 @@ impl Connection {
     /// Returns whether the peer allows another stream, and not too much is unsent.
     ///
     /// RFC 9113 §5.1.2: "Endpoints MUST NOT exceed the limit set by their peer."
-    pub(crate) fn may_open(&self) -> bool {
-        let limit = match &self.peer {
-            Some(peer) => peer.max_concurrent_streams,
-            None => None,
-        };
+    fn may_open(&self) -> bool {
+        let limit = self.peer.as_ref().and_then(|it| it.max_concurrent_streams);
         !is_above(self.streams.count() + 1, limit) && self.has_room()
     }
 
@@ -154,10 +151,7 @@ impl Connection {
         write: &mut dyn FnMut(&mut Encoder<'_>),
         end_stream: bool,
     ) -> bool {
-        let max_list = match &self.peer {
-            Some(peer) => peer.max_header_list_size,
-            None => None,
-        };
+        let max_list = self.peer.as_ref().and_then(|it| it.max_header_list_size);
         let mut fits = true;
         self.outbox.push(|out| {
             let begin = out.len();
