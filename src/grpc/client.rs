@@ -399,6 +399,10 @@ impl Endpoint for Client {
         self.send_requests(now);
     }
 
+    fn has_work(&self) -> bool {
+        !self.events.is_empty() || self.unread.is_some() || self.http2.has_work()
+    }
+
     fn poll_timeout(&self) -> Option<Time> {
         let connection = self.http2.poll_timeout();
         // Until the server's SETTINGS are received, the deadlines of calls do not apply.

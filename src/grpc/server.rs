@@ -246,6 +246,10 @@ impl Endpoint for Server {
         self.write_responses(now);
     }
 
+    fn has_work(&self) -> bool {
+        !self.events.is_empty() || self.http2.has_work()
+    }
+
     fn poll_timeout(&self) -> Option<Time> {
         let deadlines = self.calls.iter().filter_map(ServerCall::next_deadline);
         deadlines.chain(self.http2.poll_timeout()).min()

@@ -29,7 +29,7 @@ impl Deframer {
     /// has its largest size.
     pub(super) fn recv_buf(&mut self) -> &mut [u8] {
         self.compact();
-        if self.end == self.octets.len() && self.peek_head() == Ok(None) {
+        if self.end == self.octets.len() && !self.has_frame() {
             let size = (self.octets.len() * 2).clamp(INITIAL, LARGEST);
             self.octets.reserve_exact(size - self.octets.len());
             self.octets.resize(size, 0);
@@ -52,6 +52,11 @@ impl Deframer {
             work::count(HEAD + head.length as usize);
         }
         Ok(head)
+    }
+
+    /// Returns whether the next frame is complete or too large.
+    pub(super) fn has_frame(&self) -> bool {
+        self.peek_head() != Ok(None)
     }
 
     /// Returns the payload of the frame that was taken last.

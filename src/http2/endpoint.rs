@@ -25,6 +25,10 @@ pub trait Endpoint {
     /// Reports that `octets` of [`transmit`](Self::transmit) were written.
     fn sent(&mut self, octets: usize, now: Time);
 
+    /// Returns whether there is more to do before anything is received: events to poll, received
+    /// octets that had to wait, or octets to write.
+    fn has_work(&self) -> bool;
+
     /// Returns when [`handle_timeout`](Self::handle_timeout) must be called next, if at all.
     fn poll_timeout(&self) -> Option<Time>;
 

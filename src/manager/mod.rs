@@ -250,7 +250,8 @@ impl Manager {
 
     /// Returns the local end of a connection, or `None` if the connection is not open or belongs to
     /// an operation that makes no calls. After passing received bytes to this end, or writing bytes
-    /// from it, call [`Manager::handle_io`].
+    /// from it, call [`Manager::handle_io`]; after writing, only if the end then
+    /// [has work](Endpoint::has_work) or its deadline has changed.
     pub fn endpoint(&mut self, conn: ConnectionId) -> Option<&mut impl Endpoint> {
         match self.context.connections.owner(conn)? {
             owner @ (Owner::Operation(id) | Owner::Liveness(id, _)) => {

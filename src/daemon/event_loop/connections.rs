@@ -87,11 +87,10 @@ impl Connections {
         Ok(())
     }
 
-    /// Returns whether room to write was requested: the connection may have waited for it.
+    /// Returns whether the loop reports room to write, because a write had to wait before.
     pub(crate) fn is_room_reported(&mut self, conn: ConnectionId) -> bool {
-        self.by_id
-            .get_mut(&conn)
-            .is_some_and(|held| held.is_room_reported)
+        let held = self.by_id.get_mut(&conn);
+        held.is_some_and(|held| held.is_room_reported)
     }
 
     /// Removes a connection and returns it. Dropping the connection removes it from the loop.

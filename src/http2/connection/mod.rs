@@ -360,6 +360,10 @@ impl Endpoint for Connection {
         }
     }
 
+    fn has_work(&self) -> bool {
+        !self.transmit().is_empty() || self.input.has_frame()
+    }
+
     fn poll_timeout(&self) -> Option<Time> {
         self.next_deadline().map(|(at, _)| at)
     }

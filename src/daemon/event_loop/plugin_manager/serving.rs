@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::PluginManager;
 use crate::daemon::connection::Transfer;
+use crate::http2::Endpoint as _;
 use crate::manager::{self, ConnectionId};
 use crate::time::Time;
 
@@ -27,7 +28,8 @@ impl PluginManager {
         }
     }
 
-    /// Writes once. If output is left, the core emits another `Transmit`.
+    /// Writes once. The core handles what that has made possible, and emits another `Transmit` if
+    /// output is left.
     pub(super) fn write_connection(&mut self, conn: ConnectionId, now: Time) {
         let Some(connection) = self.connections.get_mut(conn) else {
             return;
@@ -35,13 +37,16 @@ impl PluginManager {
         let Some(end) = self.manager.endpoint(conn) else {
             return;
         };
+        let deadline = end.poll_timeout();
         match connection.write_from(end, now) {
             Transfer::Bytes(_) => {
                 // Reading may have waited for room for the replies.
                 if connection.is_readable {
                     self.connections.queue_ready(conn);
                 }
-                self.manager.handle_io(conn, now);
+                if end.has_work() || end.poll_timeout() != deadline {
+                    self.manager.handle_io(conn, now);
+                }
             }
             Transfer::Nothing => {}
             Transfer::WouldBlock => {

@@ -378,6 +378,21 @@ fn reading_stops_when_64_answers_are_unsent() {
 }
 
 #[test]
+fn a_write_leaves_work_if_a_frame_had_to_wait_for_it() {
+    for (frames, is_left) in [(1, false), (2, true)] {
+        let mut peer = Peer::server_with_settings(&[]);
+        peer.send(&ping(1).repeat(config::MAX_UNSENT_ANSWERS as usize - 1));
+        let (machine, now) = (&mut peer.machine, peer.now);
+        machine.receive_from(&ping(1).repeat(frames), now);
+        assert_eq!(machine.poll_event(now), None);
+        machine.sent(machine.transmit().len() - 1, now);
+        assert!(machine.has_work(), "an octet is to be written");
+        machine.sent(1, now);
+        assert_eq!(machine.has_work(), is_left);
+    }
+}
+
+#[test]
 fn our_header_blocks_may_have_8_kib_and_not_an_octet_more() {
     // 0x20, the index of the name, the length of the value in three octets, and the value.
     let fits = config::MAX_SENT_HEADER_BLOCK - 5;
