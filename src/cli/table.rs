@@ -21,7 +21,8 @@ pub(super) type Column = (&'static str, fn(&Value, u64) -> String);
 /// A table that is shown in one or several parts.
 #[derive(Debug, Default)]
 pub(super) struct Table {
-    rows: Vec<Vec<String>>,
+    /// The rows. A cell ends with a tab and a row with a line end, which no cell contains.
+    rows: String,
     /// The widths of the columns, which only grow: the initial widths are minimum widths.
     pub(super) widths: Vec<usize>,
     is_coloured: bool,
@@ -37,22 +38,19 @@ impl Table {
     }
 
     /// Adds a row of cells.
-    pub(super) fn add(&mut self, cells: impl IntoIterator<Item = String>) {
-        let mut row = Vec::new();
+    pub(super) fn add(&mut self, cells: impl IntoIterator<Item: AsRef<str>>) {
         for (at, cell) in cells.into_iter().enumerate() {
-            let has_colour = cell.ends_with(RESET);
-            let cell = if has_colour && !self.is_coloured {
-                strip_colour(&cell).to_owned()
-            } else {
-                cell
-            };
+            let cell = cell.as_ref();
+            let plain = strip_colour(cell);
+            let cell = if self.is_coloured { cell } else { plain };
             if self.widths.len() == at {
                 self.widths.push(0);
             }
-            self.widths[at] = self.widths[at].max(width(&cell));
-            row.push(cell);
+            self.widths[at] = self.widths[at].max(width(cell));
+            self.rows.push_str(cell);
+            self.rows.push('\t');
         }
-        self.rows.push(row);
+        self.rows.push('\n');
     }
 
     /// Adds a row for each column of a value, with the column's label and cell.
@@ -69,7 +67,7 @@ impl Table {
         values: impl IntoIterator<Item = &'a Value>,
         now: u64,
     ) {
-        self.add(labels(columns));
+        self.add(columns.iter().map(|(label, _)| label));
         for value in values {
             self.add(cells(columns, value, now));
         }
@@ -91,10 +89,10 @@ impl Table {
     /// Removes and returns the rows as text, each line indented by `indent`.
     pub(super) fn take_text(&mut self, indent: &str) -> String {
         let mut text = String::new();
-        for row in mem::take(&mut self.rows) {
+        for row in mem::take(&mut self.rows).lines() {
             text.push_str(indent);
             let mut gap = 0;
-            for (cell, max) in row.iter().zip(&self.widths) {
+            for (cell, max) in row.split_terminator('\t').zip(&self.widths) {
                 text.extend(iter::repeat_n(' ', gap));
                 text.push_str(cell);
                 gap = max - width(cell) + GAP;
@@ -123,7 +121,7 @@ impl Rows {
             table.widths = widths.to_vec();
         }
         if options.has_headers && matches!(options.format, Format::Text | Format::Wide) {
-            table.add(labels(columns));
+            table.add(columns.iter().map(|(label, _)| label));
         }
         Self {
             is_json: options.format == Format::JsonLines,
@@ -170,11 +168,6 @@ pub(super) fn print_list(
     print(rows.take_text())
 }
 
-/// Returns the labels of columns.
-fn labels(columns: &[Column]) -> impl Iterator<Item = String> {
-    columns.iter().map(|(label, _)| (*label).to_owned())
-}
-
 /// Returns the cells of a value.
 fn cells(columns: &[Column], value: &Value, now: u64) -> impl Iterator<Item = String> {
     columns.iter().map(move |(_, cell)| cell(value, now))
@@ -205,7 +198,7 @@ pub(super) fn add_colour(word: String) -> String {
         }
         _ => return word,
     };
-    format!("{colour}{word}{RESET}")
+    [colour, &word, RESET].concat()
 }
 
 fn strip_colour(cell: &str) -> &str {
