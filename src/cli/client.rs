@@ -13,7 +13,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::failure::{Failure, FailureKind, Result};
-use super::json::parse_object;
+use super::json::{parse, parse_object};
 use crate::config::API_BODY;
 use crate::daemon::client::{Connection, Deadline, WaitError};
 use crate::escape;
@@ -269,7 +269,7 @@ impl Response {
         // reset after the body, and `receive_more` returns an error.
         while !self.is_complete && self.received.len() <= MAX_LINE && self.receive_more().is_ok() {}
         let (status, body) = (self.status, &*self.received);
-        let json: Value = serde_json::from_slice(body).unwrap_or_default();
+        let json: Value = parse(body).unwrap_or_default();
         let why = match &json["error"] {
             Value::String(error) => error.as_bytes(),
             _ => body.trim_ascii(),

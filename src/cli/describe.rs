@@ -5,8 +5,8 @@ use serde_json::Value;
 use super::client::{Request, percent_encode, print};
 use super::failure::Result;
 use super::json::{
-    escape_or_none, escape_or_unknown, format_value, items, join_or_none, map_or_none, record_keys,
-    text_field, to_json_document,
+    Fields as _, escape_or_none, escape_or_unknown, format_value, items, join_or_none, map_or_none,
+    record_keys, to_json_document,
 };
 use super::options::{Context, Format, now};
 use super::table::{Column, Table, add_colour};
@@ -80,13 +80,11 @@ fn format_section(heading: &str, lines: &str) -> String {
 }
 
 const LINES: &[Column] = &[
-    ("Name:", |it, _| escape_or_unknown(&it["name"])),
-    ("Type:", |it, _| escape_or_unknown(&it["type"])),
-    ("State:", |it, _| {
-        add_colour(escape_or_unknown(&it["state"]))
-    }),
+    ("Name:", |it, _| escape_or_unknown(it, "name")),
+    ("Type:", |it, _| escape_or_unknown(it, "type")),
+    ("State:", |it, _| add_colour(escape_or_unknown(it, "state"))),
     ("Since:", |it, now| {
-        map_or_none(text_field(it, "since"), |then| {
+        map_or_none(it.text("since"), |then| {
             format!(
                 "{} ({} ago)",
                 escape_or_none(then),
@@ -94,7 +92,7 @@ const LINES: &[Column] = &[
             )
         })
     }),
-    ("Socket:", |it, _| escape_or_unknown(&it["socket"])),
+    ("Socket:", |it, _| escape_or_unknown(it, "socket")),
     ("Endpoint:", |it, _| format_value(&it["endpoint"])),
     ("Versions:", |it, _| format_value(&it["versions"])),
     ("Process:", |it, _| {
@@ -112,7 +110,7 @@ const LINES: &[Column] = &[
     ("Attempts:", |it, _| format_value(&it["attempts"])),
     ("Last Error:", |it, _| join_or_none(&it["lastError"])),
     ("Next Try:", |it, now| {
-        map_or_none(text_field(it, "nextRetry"), |then| {
+        map_or_none(it.text("nextRetry"), |then| {
             format!(
                 "{} (in {})",
                 escape_or_none(then),
@@ -123,8 +121,8 @@ const LINES: &[Column] = &[
 ];
 
 const EVENT: &[Column] = &[
-    ("Type", |it, _| escape_or_unknown(&it["type"])),
-    ("Reason", |it, _| escape_or_unknown(&it["reason"])),
+    ("Type", |it, _| escape_or_unknown(it, "type")),
+    ("Reason", |it, _| escape_or_unknown(it, "reason")),
     ("Age", events::last_seen),
     ("Message", |it, _| join_or_none(&it["message"])),
 ];

@@ -54,7 +54,7 @@ Options:
 mod tests {
     use serde_json::json;
 
-    use super::super::table::Rows;
+    use super::super::table::{Table, json_or};
     use super::super::testing::{context, parse_options};
     use super::*;
 
@@ -72,11 +72,12 @@ mod tests {
             json!({"resource": "example.com/nic", "id": "", "health": "Healthy"}),
         ];
         let options = parse_options(line);
-        let mut rows = Rows::new(&context(&options, is_coloured), COLUMNS, &[]);
+        let columns = json_or(options.format, COLUMNS);
+        let mut rows = Table::of(&context(&options, is_coloured), columns, &[]);
         for device in all {
-            rows.add(&device, 0);
+            rows.add_value(columns, &device, 0);
         }
-        rows.take_text()
+        rows.take_text("")
     }
 
     #[test]

@@ -5,9 +5,9 @@ use serde_json::{Value, json};
 use super::age;
 use super::client::{Request, print};
 use super::failure::{Failure, Result};
-use super::json::{escape_or_unknown, event_keys, format_object, join_or_none, text_field};
+use super::json::{Fields as _, escape_or_unknown, event_keys, format_object, join_or_none};
 use super::options::{Context, Target, now};
-use super::table::{Column, Rows, add_colour, print_list};
+use super::table::{Column, Table, add_colour, json_or, print_list};
 
 /// Shows the events. With `--watch`, shows those that the daemon keeps and then each new one, and
 /// returns an error when the daemon stops.
@@ -30,13 +30,14 @@ pub(super) fn run(context: &Context<'_>) -> Result<()> {
     }
     let request = Request::follow("/v1/events?follow=1");
     let mut response = context.client.send_request(&request)?;
-    let mut rows = Rows::new(context, COLUMNS, WIDTHS);
+    let columns = json_or(options.format, COLUMNS);
+    let mut rows = Table::of(context, columns, WIDTHS);
     while let Some(event) = response.next_json()? {
         if filter.includes(&event) {
-            rows.add(&event, now());
+            rows.add_value(columns, &event, now());
         }
         if !response.has_line() {
-            print(rows.take_text())?;
+            print(rows.take_text(""))?;
         }
     }
     Err(Failure::daemon_stopped())
@@ -57,7 +58,7 @@ impl<'a> EventFilter<'a> {
         let sockets = past
             .iter()
             .filter(is_of_plugin)
-            .map(|event| text_field(event, "socket").to_owned());
+            .map(|event| event.text("socket").to_owned());
         Self {
             target,
             sockets: sockets.collect(),
@@ -86,8 +87,8 @@ const PATH: &str = "/v1/events";
 
 const COLUMNS: &[Column] = &[
     ("LAST SEEN", last_seen),
-    ("TYPE", |it, _| add_colour(escape_or_unknown(&it["type"]))),
-    ("REASON", |it, _| escape_or_unknown(&it["reason"])),
+    ("TYPE", |it, _| add_colour(escape_or_unknown(it, "type"))),
+    ("REASON", |it, _| escape_or_unknown(it, "reason")),
     ("OBJECT", |it, _| format_object(event_keys(it))),
     ("MESSAGE", |it, _| join_or_none(&it["message"])),
 ];
@@ -95,10 +96,10 @@ const COLUMNS: &[Column] = &[
 /// Returns how long ago an event last happened and, if it was repeated, its count and the time
 /// since it first happened.
 pub(super) fn last_seen(event: &Value, now: u64) -> String {
-    let last = age::format_age(text_field(event, "lastTime"), now);
+    let last = age::format_age(event.text("lastTime"), now);
     match event["count"].as_u64() {
         Some(count @ 2..) => {
-            let first = age::format_age(text_field(event, "firstTime"), now);
+            let first = age::format_age(event.text("firstTime"), now);
             format!("{last} (x{count} over {first})")
         }
         _ => last,
@@ -131,15 +132,15 @@ mod tests {
 
     fn output_of(line: &[&str]) -> String {
         let options = parse_options(line);
-        let mut rows = Rows::new(&context(&options, false), COLUMNS, WIDTHS);
+        let mut rows = Table::of(&context(&options, false), COLUMNS, WIDTHS);
         let events = events();
         let filter = EventFilter::new(&options.target, &events);
         for event in events {
             if filter.includes(&event) {
-                rows.add(&event, NOW);
+                rows.add_value(COLUMNS, &event, NOW);
             }
         }
-        rows.take_text()
+        rows.take_text("")
     }
 
     #[test]
@@ -169,10 +170,10 @@ LAST SEEN         TYPE     REASON         OBJECT                        MESSAGE
     #[test]
     fn an_empty_event_is_shown() {
         let options = parse_options(&["events", "--no-headers"]);
-        let mut rows = Rows::new(&context(&options, false), COLUMNS, WIDTHS);
-        rows.add(&json!({}), NOW);
+        let mut rows = Table::of(&context(&options, false), COLUMNS, WIDTHS);
+        rows.add_value(COLUMNS, &json!({}), NOW);
         assert_eq!(
-            rows.take_text(),
+            rows.take_text(""),
             "<unknown>  <unknown>  <unknown>  <none>  <none>\n"
         );
     }

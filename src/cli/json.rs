@@ -4,9 +4,10 @@
 //! Records and events are kept as JSON values. A field that the daemon has left out is null.
 
 use std::fmt::Write as _;
-use std::slice;
+use std::{slice, str};
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
+use serde_json::error::Category;
 use serde_json::{Value, json};
 
 use super::failure::{Failure, FailureKind, Result};
@@ -16,24 +17,28 @@ use crate::escape;
 /// The type and the name of a plugin, and a socket; each is empty if the daemon has left it out.
 pub(super) type Keys<'a> = [&'a str; 3];
 
-/// Returns a text field of an object, or an empty text if the field is missing.
-pub(super) fn text_field<'a>(object: &'a Value, key: &str) -> &'a str {
-    object[key].as_str().unwrap_or_default()
+/// An object of which text fields are read.
+pub(super) trait Fields {
+    /// Returns a text field, or an empty text if the field is missing.
+    fn text(&self, key: &str) -> &str;
+}
+
+impl Fields for Value {
+    fn text(&self, key: &str) -> &str {
+        self[key].as_str().unwrap_or_default()
+    }
 }
 
 /// Returns the type, the name and the socket of a record.
-pub(super) fn record_keys(record: &Value) -> Keys<'_> {
-    ["type", "name", "socket"].map(|key| text_field(record, key))
+pub(super) fn record_keys(record: &impl Fields) -> Keys<'_> {
+    ["type", "name", "socket"].map(|key| record.text(key))
 }
 
 /// Returns the type, the name and the socket of an event.
 pub(super) fn event_keys(event: &Value) -> Keys<'_> {
     let plugin = &event["plugin"];
-    [
-        text_field(plugin, "type"),
-        text_field(plugin, "name"),
-        text_field(event, "socket"),
-    ]
+    let [kind, name] = ["type", "name"].map(|key| plugin.text(key));
+    [kind, name, event.text("socket")]
 }
 
 /// Returns the items of a list, or an error if the response is not a list.
@@ -43,14 +48,17 @@ pub(super) fn items(list: &mut Value) -> Result<&mut Vec<Value>> {
 
 /// Parses a JSON object, which every JSON response of the daemon is.
 pub(super) fn parse_object(bytes: &[u8]) -> Result<Value> {
-    match serde_json::from_slice(bytes) {
-        Ok(object @ Value::Object(_)) => Ok(object),
-        Ok(_) => Err(unexpected_response()),
-        Err(_) => Err(Failure::new(
-            FailureKind::Failed,
-            "the response is not JSON",
-        )),
-    }
+    parse(bytes).map(Value::Object)
+}
+
+/// Parses JSON with a known structure.
+pub(super) fn parse<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T> {
+    // An empty text is not JSON either.
+    let text = str::from_utf8(bytes).unwrap_or_default();
+    serde_json::from_str(text).map_err(|error| match error.classify() {
+        Category::Data => unexpected_response(),
+        _ => Failure::new(FailureKind::Failed, "the response is not JSON"),
+    })
 }
 
 fn unexpected_response() -> Failure {
@@ -73,9 +81,9 @@ pub(super) fn escape_or_none(text: &str) -> String {
     map_or_none(text, |text| escape::text(text).to_string())
 }
 
-/// Escapes a text for the terminal; returns `<unknown>` if it is empty or missing.
-pub(super) fn escape_or_unknown(value: &Value) -> String {
-    match value.as_str().unwrap_or_default() {
+/// Escapes a text field for the terminal; returns `<unknown>` if it is empty or missing.
+pub(super) fn escape_or_unknown(object: &impl Fields, key: &str) -> String {
+    match object.text(key) {
         "" => UNKNOWN.to_owned(),
         text => escape_or_none(text),
     }
@@ -186,7 +194,7 @@ mod tests {
         ] {
             assert_eq!(format_value(&value), expected);
         }
-        assert_eq!(escape_or_unknown(&json!("")), "<unknown>");
+        assert_eq!(escape_or_unknown(&json!({}), "a"), "<unknown>");
     }
 
     #[test]

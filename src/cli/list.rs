@@ -3,26 +3,89 @@
 //! AGE is the time since `since` of the record, which `note_changes` in `manager/records.rs` sets
 //! when the state changes.
 
+use std::borrow::Cow;
+use std::fmt;
+
+use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::Value;
 
 use super::arguments::did_you_mean;
 use super::client::{Request, percent_encode};
 use super::failure::{Failure, FailureKind, Result};
 use super::json::{
-    escape_or_none, escape_or_unknown, format_object, format_value, items, join_or_none,
-    map_or_none, record_keys, text_field,
+    Fields, escape_or_none, escape_or_unknown, format_object, format_value, items, join_or_none,
+    map_or_none, parse, record_keys,
 };
 use super::options::{Context, Format, Options, Target};
-use super::table::{Column, add_colour, print_list};
+use super::table::{Column, add_colour, print_list, print_values};
 use super::{UNKNOWN, age};
 use crate::config::DEFAULT_TYPES;
 use crate::manager::State;
 
 /// Shows the plugins.
 pub(super) fn run(context: &Context<'_>) -> Result<()> {
-    let columns = columns(context.options.format);
-    let absent = format!("No plugins.{}\n", suggest_type(&context.options.target));
-    print_list(context, fetch_list(context)?, columns, &absent)
+    let options = context.options;
+    let absent = format!("No plugins.{}\n", suggest_type(&options.target));
+    if options.format != Format::Text {
+        let (list, columns) = (fetch_list(context)?, columns(options.format));
+        return print_list(context, list, columns, &absent);
+    }
+    let path = request_target(options);
+    let body = context.client.request_body(&Request::get(&path))?;
+    let mut rows = parse::<Rows<'_>>(&body)?.items;
+    select_records(options, &mut rows)?;
+    print_values(context, &rows, short_columns(), &absent)
+}
+
+/// A list of records, as far as a table shows it.
+#[derive(serde::Deserialize)]
+struct Rows<'a> {
+    #[serde(borrow)]
+    items: Vec<Row<'a>>,
+}
+
+/// The fields of a record that a table shows, in the order of [`FIELDS`]. A whole record takes
+/// thrice as long to decode.
+#[derive(Default)]
+struct Row<'a>([Text<'a>; FIELDS.len()]);
+
+const FIELDS: [&str; 7] = [
+    "type", "name", "state", "socket", "endpoint", "since", "reason",
+];
+
+/// A text that is borrowed from the JSON unless it has escape sequences.
+#[derive(Default, serde::Deserialize)]
+struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
+
+impl Fields for Row<'_> {
+    fn text(&self, key: &str) -> &str {
+        let at = FIELDS.iter().position(|field| *field == key);
+        at.map_or("", |at| &self.0[at].0)
+    }
+}
+
+impl<'de: 'a, 'a> Deserialize<'de> for Row<'a> {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> std::result::Result<Self, D::Error> {
+        from.deserialize_map(Self::default())
+    }
+}
+
+impl<'de: 'a, 'a> Visitor<'de> for Row<'a> {
+    type Value = Self;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a record")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(mut self, mut map: A) -> std::result::Result<Self, A::Error> {
+        while let Some(Text(key)) = map.next_key()? {
+            match FIELDS.iter().position(|field| *field == key) {
+                Some(at) => self.0[at] = map.next_value()?,
+                None => drop(map.next_value::<IgnoredAny>()?),
+            }
+        }
+        Ok(self)
+    }
 }
 
 /// Returns a hint at a built-in type with a similar name if the named type is not built in.
@@ -35,14 +98,17 @@ fn suggest_type(target: &Target) -> String {
     }
 }
 
-/// Fetches the requested records, and sorts them. Returns an error if a plugin or socket was named
-/// that does not exist or is not in the requested state.
+/// Fetches the requested records, sorted.
 pub(super) fn fetch_list(context: &Context<'_>) -> Result<Value> {
-    let options = context.options;
-    let mut list = context
-        .client
-        .request_json(&Request::get(&request_target(options)))?;
-    let all = items(&mut list)?;
+    let path = request_target(context.options);
+    let mut list = context.client.request_json(&Request::get(&path))?;
+    select_records(context.options, items(&mut list)?)?;
+    Ok(list)
+}
+
+/// Sorts records, and removes those that are not requested. Returns an error if a plugin or socket
+/// was named that does not exist or is not in the requested state.
+fn select_records(options: &Options, all: &mut Vec<impl Fields>) -> Result<()> {
     all.retain(|record| options.target.includes(record_keys(record)));
     let exists = !all.is_empty();
     all.retain(|record| selects(options, record));
@@ -57,13 +123,13 @@ pub(super) fn fetch_list(context: &Context<'_>) -> Result<Value> {
             let why = format!("{named} is not in state {state}");
             Err(Failure::new(FailureKind::OtherState, why))
         }
-        _ => Ok(list),
+        _ => Ok(()),
     }
 }
 
 /// Returns whether the options select a record.
-pub(super) fn selects(options: &Options, record: &Value) -> bool {
-    let is_in_state = |state: State| record["state"] == state.name();
+pub(super) fn selects(options: &Options, record: &impl Fields) -> bool {
+    let is_in_state = |state: State| record.text("state") == state.name();
     options.target.includes(record_keys(record)) && options.state.is_none_or(is_in_state)
 }
 
@@ -79,7 +145,7 @@ fn request_target(options: &Options) -> String {
 }
 
 /// Sorts records by type, name and socket; sockets whose plugin is not known yet come last.
-pub(super) fn sort_records(records: &mut [Value]) {
+pub(super) fn sort_records(records: &mut [impl Fields]) {
     records.sort_by_cached_key(|record| {
         let keys = record_keys(record);
         (keys[0].is_empty(), keys.join("\0"))
@@ -91,30 +157,31 @@ pub(super) fn columns(format: Format) -> &'static [Column] {
     match format {
         Format::Wide => WIDE_COLUMNS,
         Format::Name => &[("", |it, _| format_object(record_keys(it)))],
-        _ => COLUMNS,
+        _ => short_columns(),
     }
 }
 
-const COLUMNS: &[Column] = &[
-    ("TYPE", |it, _| escape_or_unknown(&it["type"])),
-    ("NAME", |it, _| escape_or_unknown(&it["name"])),
-    ("STATE", |it, _| add_colour(escape_or_unknown(&it["state"]))),
-    ("REASON", |it, _| format_value(&it["reason"])),
-    ("AGE", |it, now| {
-        age::format_age(text_field(it, "since"), now)
-    }),
-    ("ENDPOINT", |it, _| match text_field(it, "endpoint") {
-        "" => format_value(&it["socket"]),
-        endpoint => escape_or_none(endpoint),
-    }),
-];
+/// Returns the columns of the default format.
+const fn short_columns<'a, T: Fields>() -> &'a [Column<T>] {
+    &[
+        ("TYPE", |it, _| escape_or_unknown(it, "type")),
+        ("NAME", |it, _| escape_or_unknown(it, "name")),
+        ("STATE", |it, _| add_colour(escape_or_unknown(it, "state"))),
+        ("REASON", |it, _| escape_or_none(it.text("reason"))),
+        ("AGE", |it, now| age::format_age(it.text("since"), now)),
+        ("ENDPOINT", |it, _| match it.text("endpoint") {
+            "" => escape_or_none(it.text("socket")),
+            endpoint => escape_or_none(endpoint),
+        }),
+    ]
+}
 
 const WIDE_COLUMNS: &[Column] = &[
-    COLUMNS[0],
-    COLUMNS[1],
-    COLUMNS[2],
-    COLUMNS[3],
-    COLUMNS[4],
+    short_columns()[0],
+    short_columns()[1],
+    short_columns()[2],
+    short_columns()[3],
+    short_columns()[4],
     ("ENDPOINT", |it, _| format_value(&it["endpoint"])),
     ("VERSIONS", |it, _| format_value(&it["versions"])),
     ("SOCKET", |it, _| match &it["socket"] {
@@ -123,9 +190,7 @@ const WIDE_COLUMNS: &[Column] = &[
     }),
     ("PID", |it, _| format_value(&it["pid"])),
     ("RETRY-IN", |it, now| {
-        map_or_none(text_field(it, "nextRetry"), |then| {
-            age::format_time_left(then, now)
-        })
+        map_or_none(it.text("nextRetry"), |at| age::format_time_left(at, now))
     }),
     ("LAST-ERROR", |it, _| join_or_none(&it["lastError"])),
 ];
@@ -160,20 +225,34 @@ Options:
 mod tests {
     use serde_json::json;
 
-    use super::super::table::Rows;
+    use super::super::table::{Table, json_or};
     use super::super::testing::{NOW, context, parse_options, records};
     use super::*;
 
-    /// Returns what the command prints for these records.
+    /// Returns what the command prints for these records. The default format is decoded as a
+    /// [`Row`], all others as JSON, and the columns of both are the same.
     fn output_of(line: &[&str], mut all: Vec<Value>, is_coloured: bool) -> String {
         let options = parse_options(line);
         let context = context(&options, is_coloured);
-        let mut rows = Rows::new(&context, columns(options.format), WIDTHS);
+        let columns = json_or(options.format, columns(options.format));
+        let mut rows = Table::of(&context, columns, WIDTHS);
         sort_records(&mut all);
-        for record in all.iter().filter(|record| selects(&options, record)) {
-            rows.add(record, NOW);
+        for record in all.iter().filter(|record| selects(&options, *record)) {
+            rows.add_value(columns, record, NOW);
         }
-        rows.take_text()
+        let shown = rows.take_text("");
+        if options.format == Format::Text {
+            let body = json!({ "kind": "PluginList", "items": all }).to_string();
+            let mut all = parse::<Rows<'_>>(body.as_bytes()).unwrap().items;
+            select_records(&options, &mut all).unwrap();
+            let columns = short_columns::<Row<'_>>();
+            let mut rows = Table::of(&context, columns, WIDTHS);
+            for row in &all {
+                rows.add_value(columns, row, NOW);
+            }
+            assert_eq!(rows.take_text(""), shown);
+        }
+        shown
     }
 
     #[test]
@@ -235,6 +314,14 @@ DevicePlugin/example.com/gpu
     fn the_state_has_a_colour_on_a_terminal_only() {
         let shown = output_of(&["list", "--no-headers", "DevicePlugin"], records(), true);
         let expected = "DevicePlugin  example.com/gpu  \x1b[31mBackoff\x1b[0m  GetInfoFailed  5s  /r/gpu.sock\n";
+        assert_eq!(shown, expected);
+    }
+
+    #[test]
+    fn a_text_with_escape_sequences_is_decoded() {
+        let record = json!({"type": "A\"", "name": "é\u{1b}", "since": "", "socket": "\\"});
+        let expected = "A\"  é\\u{1b}  <unknown>  <none>  <unknown>  \\\\\n";
+        let shown = output_of(&["list", "--no-headers"], vec![record], false);
         assert_eq!(shown, expected);
     }
 

@@ -1,5 +1,4 @@
-//! Tables with a row for each value, or with a row for each column of one value; and rows in the
-//! format of the option `--output`: a table or lines of JSON.
+//! Tables with a row for each value, or with a row for each column of one value.
 //!
 //! A column is as wide as its widest cell, and two spaces separate columns. The widths are kept, so
 //! that rows which are shown later are aligned with the earlier ones.
@@ -16,7 +15,7 @@ use crate::escape;
 
 /// A column: its label, and the function that returns the cell of a value at a time, in
 /// milliseconds since the Unix epoch.
-pub(super) type Column = (&'static str, fn(&Value, u64) -> String);
+pub(super) type Column<T = Value> = (&'static str, fn(&T, u64) -> String);
 
 /// A table that is shown in one or several parts.
 #[derive(Debug, Default)]
@@ -37,6 +36,21 @@ impl Table {
         }
     }
 
+    /// Creates a table of values with these columns, in the format of the option `--output`. If
+    /// changes are followed, the columns have these minimum widths, so that later rows are aligned
+    /// with earlier ones.
+    pub(super) fn of<T>(context: &Context<'_>, columns: &[Column<T>], widths: &[usize]) -> Self {
+        let options = context.options;
+        let mut table = Self::new(context.is_coloured);
+        if options.follows {
+            table.widths = widths.to_vec();
+        }
+        if options.has_headers && matches!(options.format, Format::Text | Format::Wide) {
+            table.add(columns.iter().map(|(label, _)| label));
+        }
+        table
+    }
+
     /// Adds a row of cells.
     pub(super) fn add(&mut self, cells: impl IntoIterator<Item: AsRef<str>>) {
         for (at, cell) in cells.into_iter().enumerate() {
@@ -51,6 +65,11 @@ impl Table {
             self.rows.push('\t');
         }
         self.rows.push('\n');
+    }
+
+    /// Adds a row for a value.
+    pub(super) fn add_value<T>(&mut self, columns: &[Column<T>], value: &T, now: u64) {
+        self.add(columns.iter().map(|(_, cell)| cell(value, now)));
     }
 
     /// Adds a row for each column of a value, with the column's label and cell.
@@ -69,7 +88,7 @@ impl Table {
     ) {
         self.add(columns.iter().map(|(label, _)| label));
         for value in values {
-            self.add(cells(columns, value, now));
+            self.add_value(columns, value, now);
         }
     }
 
@@ -103,48 +122,6 @@ impl Table {
     }
 }
 
-/// Rows of a table, or lines of JSON.
-#[derive(Debug)]
-pub(super) struct Rows {
-    pub(super) is_json: bool,
-    columns: Vec<Column>,
-    table: Table,
-}
-
-impl Rows {
-    /// Creates the rows of a table with these columns. If changes are followed, the columns have
-    /// these minimum widths, so that later rows are aligned with earlier ones.
-    pub(super) fn new(context: &Context<'_>, columns: &[Column], widths: &[usize]) -> Self {
-        let options = context.options;
-        let mut table = Table::new(context.is_coloured);
-        if options.follows {
-            table.widths = widths.to_vec();
-        }
-        if options.has_headers && matches!(options.format, Format::Text | Format::Wide) {
-            table.add(columns.iter().map(|(label, _)| label));
-        }
-        Self {
-            is_json: options.format == Format::JsonLines,
-            columns: columns.to_vec(),
-            table,
-        }
-    }
-
-    /// Adds a row, or a line of JSON.
-    pub(super) fn add(&mut self, value: &Value, now: u64) {
-        if self.is_json {
-            self.table.add([to_json_line(value)]);
-        } else {
-            self.table.add(cells(&self.columns, value, now));
-        }
-    }
-
-    /// Removes and returns the added rows as text.
-    pub(super) fn take_text(&mut self) -> String {
-        self.table.take_text("")
-    }
-}
-
 /// Prints a list from the daemon: the whole object if the format is JSON, else a row for each item,
 /// or `absent` on standard error if the list is empty.
 pub(super) fn print_list(
@@ -154,23 +131,36 @@ pub(super) fn print_list(
     absent: &str,
 ) -> Result<()> {
     let items = items(&mut list)?;
-    if context.options.format == Format::Json {
-        return print(to_json_document(&list));
+    match context.options.format {
+        Format::Json => print(to_json_document(&list)),
+        format => print_values(context, items, json_or(format, columns), absent),
     }
-    if items.is_empty() {
+}
+
+/// Prints a row for each value, or `absent` on standard error if there is none.
+pub(super) fn print_values<T>(
+    context: &Context<'_>,
+    values: &[T],
+    columns: &[Column<T>],
+    absent: &str,
+) -> Result<()> {
+    if values.is_empty() {
         print_remark(absent);
         return Ok(());
     }
-    let (mut rows, now) = (Rows::new(context, columns, &[]), now());
-    for item in items {
-        rows.add(item, now);
+    let (mut table, now) = (Table::of(context, columns, &[]), now());
+    for value in values {
+        table.add_value(columns, value, now);
     }
-    print(rows.take_text())
+    print(table.take_text(""))
 }
 
-/// Returns the cells of a value.
-fn cells(columns: &[Column], value: &Value, now: u64) -> impl Iterator<Item = String> {
-    columns.iter().map(move |(_, cell)| cell(value, now))
+/// Returns a column with lines of JSON if that is the format, else these columns.
+pub(super) fn json_or(format: Format, columns: &[Column]) -> &[Column] {
+    match format {
+        Format::JsonLines => &[("", |it, _| to_json_line(it))],
+        _ => columns,
+    }
 }
 
 /// Adds a colour to a word, such as a state, a health or a level, if the word has one. A table

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::client::{Request, print};
 use super::failure::{Failure, FailureKind, Result};
-use super::json::{escape_or_unknown, record_keys, text_field};
+use super::json::{Fields as _, escape_or_unknown, record_keys};
 use super::options::{Context, READY, Target};
 use super::watch::{PATH, take_record};
 use crate::daemon::client::Deadline;
@@ -101,7 +101,7 @@ impl<'a> WaitTarget<'a> {
     fn apply_change(&mut self, mut change: Value) {
         let record = change["record"].take();
         take_record(&mut self.records, &record["socket"]);
-        match text_field(&change, "event") {
+        match change.text("event") {
             "ADDED" | "MODIFIED" if self.target.includes(record_keys(&record)) => {
                 self.records.push(record);
             }
@@ -119,7 +119,7 @@ impl<'a> WaitTarget<'a> {
             &NOT_DEREGISTERED
         };
         let mut records = self.records.iter();
-        let found = records.any(|record| states.contains(&text_field(record, "state")));
+        let found = records.any(|record| states.contains(&record.text("state")));
         found == is_registered
     }
 
@@ -132,8 +132,8 @@ impl<'a> WaitTarget<'a> {
         let Some(record) = self.records.first() else {
             return format!("{} does not exist", self.name);
         };
-        let state = escape_or_unknown(&record["state"]);
-        let error = escape::composed_text(text_field(record, "lastError").as_bytes());
+        let state = escape_or_unknown(record, "state");
+        let error = escape::composed_text(record.text("lastError").as_bytes());
         let colon = if error.is_empty() { "" } else { ": " };
         format!("{} is in state {state}{colon}{error}", self.name)
     }

@@ -6,10 +6,10 @@ use serde_json::{Value, json};
 
 use super::client::{Request, print};
 use super::failure::{Failure, FailureKind, Result};
-use super::json::{format_value, text_field};
+use super::json::{Fields as _, format_value, to_json_line};
 use super::list::{self, WIDTHS, columns, selects, sort_records};
 use super::options::{Context, Format, Options, now};
-use super::table::Rows;
+use super::table::{Column, Table};
 
 /// Lists the plugins. With `watch` or `--watch`, then shows each change until the daemon stops.
 pub(super) fn run(context: &Context<'_>) -> Result<()> {
@@ -26,7 +26,7 @@ pub(super) fn run(context: &Context<'_>) -> Result<()> {
             }
             seen.apply_change(change, now());
             if !response.has_line() && seen.is_listed {
-                print(seen.rows.take_text())?;
+                print(seen.rows.take_text(""))?;
             }
         }
         if !seen.restart_list() {
@@ -48,7 +48,8 @@ pub(super) fn take_record(records: &mut Vec<Value>, socket: &Value) -> Option<Va
 /// The latest records from the daemon, and the rows to print about their changes.
 struct Seen<'a> {
     options: &'a Options,
-    rows: Rows,
+    columns: Vec<Column>,
+    rows: Table,
     records: Vec<Value>,
     /// Whether the daemon has sent all records since the last request.
     is_listed: bool,
@@ -67,7 +68,8 @@ impl<'a> Seen<'a> {
         }
         Self {
             options: context.options,
-            rows: Rows::new(context, &columns, WIDTHS),
+            rows: Table::of(context, &columns, WIDTHS),
+            columns,
             records: Vec::new(),
             is_listed: false,
             is_shown: false,
@@ -85,7 +87,7 @@ impl<'a> Seen<'a> {
     fn apply_change(&mut self, mut change: Value, now: u64) {
         let record = change["record"].take();
         let generation = &change["generation"];
-        let is_set = match text_field(&change, "event") {
+        let is_set = match change.text("event") {
             "ADDED" | "MODIFIED" => true,
             "DELETED" => false,
             "BOOKMARK" => return self.handle_bookmark(generation, now),
@@ -133,15 +135,15 @@ impl<'a> Seen<'a> {
     /// row only in the format JSON.
     fn add_change(&mut self, event: &str, generation: &Value, record: Option<&Value>, now: u64) {
         let mut row = record.cloned().unwrap_or_default();
-        if self.rows.is_json {
+        if self.options.format == Format::JsonLines {
             let mut change = json!({ "event": event, "generation": generation });
             if record.is_some() {
                 change["record"] = row;
             }
-            self.rows.add(&change, now);
+            self.rows.add([to_json_line(&change)]);
         } else if record.is_some() {
             row["event"] = event.into();
-            self.rows.add(&row, now);
+            self.rows.add_value(&self.columns, &row, now);
         }
     }
 }
@@ -185,7 +187,7 @@ mod tests {
             }
             seen.apply_change(event, NOW);
             if seen.is_listed {
-                shown.push_str(&seen.rows.take_text());
+                shown.push_str(&seen.rows.take_text(""));
             }
         }
         shown

@@ -13,6 +13,7 @@
 //! truncated or was not written by this program has no meaning. Both are rejected, and only the
 //! saved state is lost.
 
+use std::fmt::Display;
 use std::ops::Not;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -77,8 +78,9 @@ pub enum SavedStateError {
 impl SavedState {
     /// Decodes the content of a file; `boot` identifies the current boot.
     pub fn decode(content: &[u8], boot: &str) -> Result<Self, SavedStateError> {
-        let state: Self = serde_json::from_slice(content)
-            .map_err(|error| SavedStateError::Unreadable(error.to_string()))?;
+        let unreadable = |error: &dyn Display| SavedStateError::Unreadable(error.to_string());
+        let content = std::str::from_utf8(content).map_err(|error| unreadable(&error))?;
+        let state: Self = serde_json::from_str(content).map_err(|error| unreadable(&error))?;
         if state.format != FORMAT {
             return Err(SavedStateError::Foreign(state.format));
         }
