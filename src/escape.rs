@@ -5,6 +5,7 @@
 //! file names: none of them may move a cursor, colour a terminal, forge a second log line or hide
 //! what follows.
 
+use std::borrow::Cow;
 use std::fmt::{self, Write as _};
 use std::io;
 use std::os::unix::ffi::OsStrExt as _;
@@ -40,6 +41,14 @@ pub fn bytes(bytes: &[u8]) -> Escaped<'_> {
         bytes,
         limit: MAX_SHOWN,
     }
+}
+
+/// Returns `text` escaped as by [`text`].
+pub(crate) fn escaped(text: &str) -> Cow<'_, str> {
+    if text.len() <= MAX_SHOWN && is_plain(text.as_bytes()) {
+        return text.into();
+    }
+    self::text(text).to_string().into()
 }
 
 /// Returns a text whose untrusted parts should already be escaped, made safe to show in case they

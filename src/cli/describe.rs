@@ -98,7 +98,7 @@ const LINES: &[Column] = &[
     ("Process:", |it, _| {
         let pid = format_value(&it["pid"]);
         match it["otherPidNamespace"].as_bool() {
-            Some(true) if it["pid"].is_null() => "in another PID namespace".to_owned(),
+            Some(true) if it["pid"].is_null() => "in another PID namespace".into(),
             Some(true) => pid + ", in another PID namespace",
             _ => pid,
         }
@@ -123,7 +123,7 @@ const LINES: &[Column] = &[
 const EVENT: &[Column] = &[
     ("Type", |it, _| escape_or_unknown(it, "type")),
     ("Reason", |it, _| escape_or_unknown(it, "reason")),
-    ("Age", events::last_seen),
+    ("Age", |it, now| events::last_seen(it, now).into()),
     ("Message", |it, _| join_or_none(&it["message"])),
 ];
 

@@ -82,7 +82,7 @@ fn format_findings(findings: &[Finding], is_coloured: bool) -> String {
     let mut table = Table::new(is_coloured);
     table.widths = WIDTHS.to_vec();
     let mut add = |level: &str, check: &str, text: String| {
-        table.add([add_colour(level.to_owned()), check.to_owned(), text]);
+        table.add([add_colour(level.into()), check.into(), text.into()]);
     };
     for found in findings {
         let Finding { paths, count, .. } = found;

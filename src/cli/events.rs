@@ -86,7 +86,7 @@ pub(super) fn fetch_events(context: &Context<'_>) -> Result<Vec<Value>> {
 const PATH: &str = "/v1/events";
 
 const COLUMNS: &[Column] = &[
-    ("LAST SEEN", last_seen),
+    ("LAST SEEN", |it, now| last_seen(it, now).into()),
     ("TYPE", |it, _| add_colour(escape_or_unknown(it, "type"))),
     ("REASON", |it, _| escape_or_unknown(it, "reason")),
     ("OBJECT", |it, _| format_object(event_keys(it))),

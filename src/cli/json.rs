@@ -3,6 +3,7 @@
 //!
 //! Records and events are kept as JSON values. A field that the daemon has left out is null.
 
+use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::{slice, str};
 
@@ -69,58 +70,63 @@ fn unexpected_response() -> Failure {
 }
 
 /// Returns the plugin as `TYPE/NAME`, or the socket if the type is empty; both escaped.
-pub(super) fn format_object([kind, name, socket]: Keys<'_>) -> String {
+pub(super) fn format_object([kind, name, socket]: Keys<'_>) -> Cow<'_, str> {
     match kind {
         "" => escape_or_none(socket),
-        _ => format!("{}/{}", escape::text(kind), escape::text(name)),
+        _ => format!("{}/{}", escape::text(kind), escape::text(name)).into(),
     }
 }
 
 /// Escapes a text for the terminal; returns `<none>` if it is empty.
-pub(super) fn escape_or_none(text: &str) -> String {
-    map_or_none(text, |text| escape::text(text).to_string())
+pub(super) fn escape_or_none(text: &str) -> Cow<'_, str> {
+    map_or_none(text, escape::escaped)
 }
 
 /// Escapes a text field for the terminal; returns `<unknown>` if it is empty or missing.
-pub(super) fn escape_or_unknown(object: &impl Fields, key: &str) -> String {
+pub(super) fn escape_or_unknown<'a>(object: &'a impl Fields, key: &str) -> Cow<'a, str> {
     match object.text(key) {
-        "" => UNKNOWN.to_owned(),
+        "" => UNKNOWN.into(),
         text => escape_or_none(text),
     }
 }
 
 /// Returns a text, or several texts joined with semicolons, or `<none>`. The daemon has already
 /// escaped the texts of plugins, so backslashes are not doubled again.
-pub(super) fn join_or_none(value: &Value) -> String {
+pub(super) fn join_or_none(value: &Value) -> Cow<'_, str> {
     let texts = match value {
         Value::Array(all) => &all[..],
         value => slice::from_ref(value),
     };
     let texts: Vec<&str> = texts.iter().filter_map(Value::as_str).collect();
-    map_or_none(&texts.join("; "), |text| {
-        escape::composed_text(text.as_bytes())
-    })
+    match &*texts.join("; ") {
+        "" => NONE.into(),
+        text => escape::composed_text(text.as_bytes()).into(),
+    }
 }
 
 /// Applies `show` to a text; returns `<none>` if it is empty.
-pub(super) fn map_or_none(text: &str, show: impl FnOnce(&str) -> String) -> String {
+pub(super) fn map_or_none<'a, T: Into<Cow<'a, str>>>(
+    text: &'a str,
+    show: impl FnOnce(&'a str) -> T,
+) -> Cow<'a, str> {
     match text {
-        "" => NONE.to_owned(),
-        text => show(text),
+        "" => NONE.into(),
+        text => show(text).into(),
     }
 }
 
 /// Formats a value for a table: a list is joined with commas, an object is a line of JSON, and null
 /// or an empty value is `<none>`.
-pub(super) fn format_value(value: &Value) -> String {
+pub(super) fn format_value(value: &Value) -> Cow<'_, str> {
     match value {
         Value::String(text) => escape_or_none(text),
         Value::Array(all) if !all.is_empty() => {
-            all.iter().map(format_value).collect::<Vec<_>>().join(",")
+            let all: Vec<_> = all.iter().map(format_value).collect();
+            all.join(",").into()
         }
-        Value::Object(entries) if !entries.is_empty() => to_json_line(entries),
-        Value::Bool(_) | Value::Number(_) => value.to_string(),
-        Value::Null | Value::Array(_) | Value::Object(_) => NONE.to_owned(),
+        Value::Object(entries) if !entries.is_empty() => to_json_line(entries).into(),
+        Value::Bool(_) | Value::Number(_) => value.to_string().into(),
+        Value::Null | Value::Array(_) | Value::Object(_) => NONE.into(),
     }
 }
 

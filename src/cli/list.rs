@@ -168,7 +168,9 @@ const fn short_columns<'a, T: Fields>() -> &'a [Column<T>] {
         ("NAME", |it, _| escape_or_unknown(it, "name")),
         ("STATE", |it, _| add_colour(escape_or_unknown(it, "state"))),
         ("REASON", |it, _| escape_or_none(it.text("reason"))),
-        ("AGE", |it, now| age::format_age(it.text("since"), now)),
+        ("AGE", |it, now| {
+            age::format_age(it.text("since"), now).into()
+        }),
         ("ENDPOINT", |it, _| match it.text("endpoint") {
             "" => escape_or_none(it.text("socket")),
             endpoint => escape_or_none(endpoint),
@@ -185,7 +187,7 @@ const WIDE_COLUMNS: &[Column] = &[
     ("ENDPOINT", |it, _| format_value(&it["endpoint"])),
     ("VERSIONS", |it, _| format_value(&it["versions"])),
     ("SOCKET", |it, _| match &it["socket"] {
-        socket if *socket == it["endpoint"] => "<endpoint>".to_owned(),
+        socket if *socket == it["endpoint"] => "<endpoint>".into(),
         socket => format_value(socket),
     }),
     ("PID", |it, _| format_value(&it["pid"])),

@@ -99,8 +99,8 @@ fn step_line(step: &Step, socket: &Path, probed: &Path, is_coloured: bool) -> St
         Ok(below) if socket != probed => format!("{}: ", escape::path(below)),
         _ => String::new(),
     };
-    let mut reason = step.reason.to_owned();
-    let pad = 19 - reason.len().min(19);
+    let mut reason = step.reason.into();
+    let pad = 19 - step.reason.len().min(19);
     if is_coloured {
         reason = add_colour(reason);
     }

@@ -64,7 +64,7 @@ const LINES: &[Column] = &[
     ("Sandbox:", |it, _| format_value(&it["sandbox"])),
     ("Started:", |it, _| format_value(&it["startTime"])),
     ("Uptime:", |it, _| {
-        age::format_duration(it["uptimeSeconds"].as_u64().unwrap_or_default())
+        age::format_duration(it["uptimeSeconds"].as_u64().unwrap_or_default()).into()
     }),
     ("Instance:", |it, _| format_value(&it["instance"])),
     ("Generation:", |it, _| format_value(&it["generation"])),
@@ -81,15 +81,15 @@ const DIRECTORY: &[Column] = &[
 
 const LIMIT: &[Column] = &[
     ("NAME", |it, _| format_value(&it["name"])),
-    ("USED", |it, _| format_amount(it, "used")),
-    ("LIMIT", |it, _| format_amount(it, "limit")),
+    ("USED", |it, _| format_amount(it, "used").into()),
+    ("LIMIT", |it, _| format_amount(it, "limit").into()),
 ];
 
 /// Returns the number in a field of a limit, with its unit.
 fn format_amount(limit: &Value, key: &str) -> String {
     match limit[key].as_u64() {
         Some(octets) if limit["name"] == "memory" => format!("{} KiB", octets.div_ceil(1024)),
-        _ => format_value(&limit[key]),
+        _ => format_value(&limit[key]).into_owned(),
     }
 }
 

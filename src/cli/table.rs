@@ -3,6 +3,7 @@
 //! A column is as wide as its widest cell, and two spaces separate columns. The widths are kept, so
 //! that rows which are shown later are aligned with the earlier ones.
 
+use std::borrow::Cow;
 use std::{iter, mem};
 
 use serde_json::Value;
@@ -15,7 +16,7 @@ use crate::escape;
 
 /// A column: its label, and the function that returns the cell of a value at a time, in
 /// milliseconds since the Unix epoch.
-pub(super) type Column<T = Value> = (&'static str, fn(&T, u64) -> String);
+pub(super) type Column<T = Value> = (&'static str, fn(&T, u64) -> Cow<'_, str>);
 
 /// A table that is shown in one or several parts.
 #[derive(Debug, Default)]
@@ -75,7 +76,7 @@ impl Table {
     /// Adds a row for each column of a value, with the column's label and cell.
     pub(super) fn add_lines(&mut self, columns: &[Column], value: &Value, now: u64) {
         for (label, cell) in columns {
-            self.add([(*label).to_owned(), cell(value, now)]);
+            self.add([Cow::Borrowed(*label), cell(value, now)]);
         }
     }
 
@@ -100,7 +101,7 @@ impl Table {
             if value.as_object().is_some_and(|inner| !inner.is_empty()) {
                 self.add_entries(&(key + "."), value);
             } else {
-                self.add([key + ":", format_value(value)]);
+                self.add([(key + ":").into(), format_value(value)]);
             }
         }
     }
@@ -158,14 +159,14 @@ pub(super) fn print_values<T>(
 /// Returns a column with lines of JSON if that is the format, else these columns.
 pub(super) fn json_or(format: Format, columns: &[Column]) -> &[Column] {
     match format {
-        Format::JsonLines => &[("", |it, _| to_json_line(it))],
+        Format::JsonLines => &[("", |it, _| to_json_line(it).into())],
         _ => columns,
     }
 }
 
 /// Adds a colour to a word, such as a state, a health or a level, if the word has one. A table
 /// without colours removes the colour.
-pub(super) fn add_colour(word: String) -> String {
+pub(super) fn add_colour(word: Cow<'_, str>) -> Cow<'_, str> {
     let colour = match &*word {
         "Registered" | "Watched" | "Healthy" | "WouldRegister" => "\x1b[32m",
         "Backoff"
@@ -188,7 +189,7 @@ pub(super) fn add_colour(word: String) -> String {
         }
         _ => return word,
     };
-    [colour, &word, RESET].concat()
+    [colour, &word, RESET].concat().into()
 }
 
 fn strip_colour(cell: &str) -> &str {
@@ -239,11 +240,7 @@ mod tests {
     fn a_colour_does_not_widen_a_column() {
         let mut table = Table::new(true);
         push(&mut table, &["NAME", "STATE", "X"]);
-        table.add([
-            "Down".to_owned(),
-            add_colour("Down".to_owned()),
-            "b".to_owned(),
-        ]);
+        table.add(["Down".into(), add_colour("Down".into()), "b".into()]);
         let expected = "NAME  STATE  X\nDown  \x1b[31mDown\x1b[0m   b\n";
         assert_eq!(table.take_text(""), expected);
     }
