@@ -39,8 +39,8 @@ pub(super) struct Arguments {
     parser: Parser,
     command: &'static str,
     help: Help,
-    /// The help text of another command whose options are accepted, too; empty if there is none.
-    pub(super) others: &'static str,
+    /// Other options that are accepted, too, as in a help text.
+    pub(super) others: Vec<&'static str>,
     /// The last option, as typed.
     option: String,
     /// The value of a `--socket` before the command, which is treated as the first option of the
@@ -64,7 +64,7 @@ impl Arguments {
             parser,
             command: "",
             help,
-            others: "",
+            others: Vec::new(),
             option: String::new(),
             socket: None,
         }
@@ -99,8 +99,9 @@ impl Arguments {
             }
             Err(error) => return Err(self.error(escape::text(&error.to_string()).to_string())),
         };
-        let mut known = self.known_options();
-        match known.find(|(short, long)| *short == option || *long == option) {
+        let is_it = |(short, long): &(&str, &str)| *short == option || *long == option;
+        let found = self.known_options().find(is_it);
+        match found {
             Some((_, long)) => {
                 self.option = option;
                 Ok(Some(Argument::Option(long)))
@@ -164,11 +165,10 @@ impl Arguments {
 
     /// Returns the short and long names of the options of the command, and of those that every
     /// command accepts.
-    fn known_options(&self) -> impl Iterator<Item = (&'static str, &'static str)> + use<> {
+    fn known_options(&self) -> impl Iterator<Item = (&'static str, &'static str)> + use<'_> {
         let standard = options_in_help([HELP, ""]).filter(|(short, _)| !short.is_empty());
-        options_in_help(self.help)
-            .chain(options_in_help([self.others, ""]))
-            .chain(standard)
+        let others = self.others.iter().copied().filter_map(names);
+        options_in_help(self.help).chain(others).chain(standard)
     }
 
     /// Returns an error with this problem.
@@ -184,15 +184,19 @@ impl Arguments {
 /// its long name.
 pub(super) fn options_in_help(help: Help) -> impl Iterator<Item = (&'static str, &'static str)> {
     let [own, common] = help.map(str::lines);
-    own.chain(common).filter_map(|line| {
-        let entry = line.strip_prefix("  ").filter(|it| it.starts_with('-'))?;
-        let mut names = entry.split(' ');
-        let first = names.next()?;
-        match first.strip_suffix(',') {
-            Some(short) => Some((short, names.next()?)),
-            None => Some(("", first)),
-        }
-    })
+    let entries = own.chain(common).filter_map(|line| line.strip_prefix("  "));
+    entries.filter(|it| it.starts_with('-')).filter_map(names)
+}
+
+/// Returns the short name of the option that an entry of a help text begins with, which may be
+/// empty, and its long name.
+fn names(entry: &str) -> Option<(&str, &str)> {
+    let mut names = entry.split(' ');
+    let first = names.next()?;
+    match first.strip_suffix(',') {
+        Some(short) => Some((short, names.next()?)),
+        None => Some(("", first)),
+    }
 }
 
 /// Returns ` (did you mean NAME?)` with the known name that is closest to the typed one, or an

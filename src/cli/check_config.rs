@@ -11,7 +11,6 @@ use crate::escape;
 
 /// Parses the arguments after `check-config`.
 pub(super) fn parse(arguments: &mut Arguments) -> Result<Command, UsageError> {
-    arguments.others = super::run::help();
     parse_as(Command::CheckConfig, true, arguments)
 }
 

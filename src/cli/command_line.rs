@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use super::Command;
 use super::arguments::{Argument, Arguments, UsageError, did_you_mean};
 use super::config_file::{self, Line};
-use super::settings::{Chosen, Setting, file_settings, find_setting};
+use super::settings::{Chosen, Setting, file_settings, find_setting, spelled};
 use super::values::{NONE, invalid_value, make_absolute};
 use crate::config::{ApiSocket, DEFAULT_CONFIG_FILE, DaemonConfig, MAX_CONFIG_PROBLEMS};
 use crate::daemon;
@@ -92,6 +92,7 @@ pub(super) fn parse_as(
 ) -> Result<Command, UsageError> {
     let mut chosen = Chosen::default();
     let (mut given, mut file) = (Vec::new(), None);
+    arguments.others = spelled().collect();
     while let Some(argument) = arguments.next()? {
         let setting = match (find_setting(&argument), argument) {
             (Some(setting), _) => setting,
@@ -592,6 +593,6 @@ pub(super) mod tests {
                         see plugind run --help";
         assert_eq!(error, expected);
         let help = parse(&["run", "--config=/missing", "--help"]).unwrap();
-        assert_eq!(help, Command::Print([run::help(), ""]));
+        assert_eq!(help, Command::Print(run::add_options(run::HELP)));
     }
 }

@@ -37,7 +37,6 @@ mod watch;
 pub mod with;
 
 use std::ffi::OsStr;
-use std::sync::LazyLock;
 
 use lexopt::Parser;
 
@@ -79,6 +78,13 @@ pub enum Command {
 impl Command {
     /// Parses the command line.
     pub fn parse(parser: Parser) -> Result<Self, UsageError> {
+        Ok(match Self::parse_arguments(parser)? {
+            Self::Print(help) => Self::Print(run::add_options(help)),
+            other => other,
+        })
+    }
+
+    fn parse_arguments(parser: Parser) -> Result<Self, UsageError> {
         let mut arguments = Arguments::new(parser, [HELP, ""]);
         let mut socket = None;
         let mut first = arguments.next()?;
@@ -148,45 +154,46 @@ const fn remote_verb(
 }
 
 /// The commands: first those with their own parser of arguments.
-static VERBS: LazyLock<[Verb; 22]> = LazyLock::new(|| {
-    [
-        local_verb("run", run::help(), command_line::parse),
-        local_verb("check-config", check_config::HELP, check_config::parse),
-        local_verb("config", print::CONFIG_HELP, print::parse_config),
-        local_verb(
-            "completion",
-            print::COMPLETION_HELP,
-            print::parse_completion,
-        ),
-        local_verb("probe", probe::HELP, probe::parse),
-        local_verb("doctor", doctor::HELP, doctor::parse),
-        local_verb("simulate", simulate::HELP, simulate::parse),
-        local_verb("with", with::HELP, with::parse),
-        Verb {
-            help: [version::HELP, ""],
-            ..remote_verb("version", "", TEXT, "", version::run)
-        },
-        remote_verb("list", list::HELP, LIST, TYPE, watch::run),
-        remote_verb("devices", devices::HELP, ROWS, RESOURCE, devices::run),
-        remote_verb("describe", describe::HELP, TEXT, SOCKET, describe::run),
-        remote_verb("watch", watch::HELP, LIST, TYPE, watch::run),
-        remote_verb("events", events::HELP, ROWS, SOCKET, events::run),
-        remote_verb("wait", wait::HELP, &[], SOCKET, wait::run),
-        remote_verb("status", status::STATUS_HELP, TEXT, "", status::run),
-        remote_verb(
-            "metrics",
-            status::METRICS_HELP,
-            &[],
-            "",
-            status::print_metrics,
-        ),
-        remote_verb("retry", change::RETRY_HELP, &[], SOCKET, change::run),
-        remote_verb("forget", change::FORGET_HELP, &[], NAME, change::run),
-        remote_verb("rescan", change::RESCAN_HELP, &[], "", change::run),
-        remote_verb("reload", change::RELOAD_HELP, &[], "", change::run),
-        remote_verb(LOG_LEVEL, change::LOG_HELP, &[], "FILTER", change::run),
-    ]
-});
+static VERBS: [Verb; 22] = [
+    Verb {
+        help: run::HELP,
+        ..local_verb("run", "", command_line::parse)
+    },
+    local_verb("check-config", check_config::HELP, check_config::parse),
+    local_verb("config", print::CONFIG_HELP, print::parse_config),
+    local_verb(
+        "completion",
+        print::COMPLETION_HELP,
+        print::parse_completion,
+    ),
+    local_verb("probe", probe::HELP, probe::parse),
+    local_verb("doctor", doctor::HELP, doctor::parse),
+    local_verb("simulate", simulate::HELP, simulate::parse),
+    local_verb("with", with::HELP, with::parse),
+    Verb {
+        help: [version::HELP, ""],
+        ..remote_verb("version", "", TEXT, "", version::run)
+    },
+    remote_verb("list", list::HELP, LIST, TYPE, watch::run),
+    remote_verb("devices", devices::HELP, ROWS, RESOURCE, devices::run),
+    remote_verb("describe", describe::HELP, TEXT, SOCKET, describe::run),
+    remote_verb("watch", watch::HELP, LIST, TYPE, watch::run),
+    remote_verb("events", events::HELP, ROWS, SOCKET, events::run),
+    remote_verb("wait", wait::HELP, &[], SOCKET, wait::run),
+    remote_verb("status", status::STATUS_HELP, TEXT, "", status::run),
+    remote_verb(
+        "metrics",
+        status::METRICS_HELP,
+        &[],
+        "",
+        status::print_metrics,
+    ),
+    remote_verb("retry", change::RETRY_HELP, &[], SOCKET, change::run),
+    remote_verb("forget", change::FORGET_HELP, &[], NAME, change::run),
+    remote_verb("rescan", change::RESCAN_HELP, &[], "", change::run),
+    remote_verb("reload", change::RELOAD_HELP, &[], "", change::run),
+    remote_verb(LOG_LEVEL, change::LOG_HELP, &[], "FILTER", change::run),
+];
 
 /// The command that changes the log filter. `log`, its name in 0.1, is accepted, too.
 const LOG_LEVEL: &str = "log-level";
@@ -387,8 +394,8 @@ mod tests {
         for line in [&["help"][..], &["help", "help"], &["help", "--help"]] {
             assert_eq!(parse(line), Ok(Command::Print([HELP, ""])));
         }
-        for verb in VERBS.iter() {
-            let printed = Ok(Command::Print(verb.help));
+        for verb in &VERBS {
+            let printed = Ok(Command::Print(run::add_options(verb.help)));
             assert_eq!(parse(&["help", verb.name]), printed);
             assert_eq!(parse(&[verb.name, "--help"]), printed);
         }
@@ -396,7 +403,11 @@ mod tests {
 
     #[test]
     fn every_line_of_help_fits_a_terminal_of_80_columns() {
-        for help in VERBS.iter().map(|verb| verb.help).chain([[HELP, ""]]) {
+        for help in VERBS
+            .iter()
+            .map(|verb| run::add_options(verb.help))
+            .chain([[HELP, ""]])
+        {
             for line in help.concat().lines() {
                 assert!(line.chars().count() <= 80, "{line}");
             }
@@ -405,8 +416,8 @@ mod tests {
 
     #[test]
     fn every_option_that_a_help_text_lists_is_known() {
-        for verb in VERBS.iter() {
-            for (_, option) in arguments::options_in_help(verb.help) {
+        for verb in &VERBS {
+            for (_, option) in arguments::options_in_help(run::add_options(verb.help)) {
                 let found = parse(&[verb.name, option, "1"]);
                 let unknown = format!("unknown option {option}");
                 let is_unknown = |error: &String| error.starts_with(&unknown);

@@ -1,13 +1,17 @@
 //! The help text of `plugind run`.
 
-use std::sync::LazyLock;
+use super::{Help, settings};
 
-use super::settings;
+/// The help text without the options, whose list is created only to be shown: the daemon would keep
+/// it in memory.
+pub(super) const HELP: Help = [HEAD, TAIL];
 
-/// Returns the help text.
-pub(super) fn help() -> &'static str {
-    static HELP: LazyLock<String> = LazyLock::new(|| [HEAD, &settings::help(), TAIL].concat());
-    &HELP
+/// Returns a help text, with the options in between if it is [`HELP`].
+pub(super) fn add_options(help: Help) -> Help {
+    match help {
+        HELP => [[HEAD, &settings::help(), TAIL].concat().leak(), ""],
+        other => other,
+    }
 }
 
 const HEAD: &str = "\

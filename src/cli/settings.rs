@@ -454,6 +454,11 @@ pub(super) fn help() -> String {
     SETTINGS.iter().map(Setting::help).collect()
 }
 
+/// Returns the names of every option with the placeholder of its value.
+pub(super) fn spelled() -> impl Iterator<Item = &'static str> {
+    SETTINGS.iter().map(|setting| setting.spelled)
+}
+
 /// Returns the lines of a configuration file that has every option as a comment.
 pub(super) fn template() -> String {
     file_settings().map(Setting::comment).collect()
