@@ -152,6 +152,11 @@ impl Manager {
         self.context.policy.path_map = path_map;
     }
 
+    /// Returns the mapping that [`Manager::set_path_map`] has set.
+    pub(crate) fn path_map(&self) -> &PathMap {
+        &self.context.policy.path_map
+    }
+
     /// Sets the policy for registered plugins that are down. Also applies to plugins that are down
     /// already, from the next input or timeout on: their grace period is counted from the time at
     /// which they went down.

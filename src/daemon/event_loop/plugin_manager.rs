@@ -28,9 +28,7 @@ use super::device_plugins::{self, DevicePlugins};
 use super::event::{Event, UnreadEvents};
 use super::report;
 use crate::api::Counters;
-use crate::config::{
-    Config, LEAST_DESCRIPTORS, MAX_LEASES, MAX_UNREAD_EVENTS, Mode, PathMap, Trust,
-};
+use crate::config::{Config, LEAST_DESCRIPTORS, MAX_LEASES, MAX_UNREAD_EVENTS, Mode, Trust};
 use crate::daemon::SetupError;
 use crate::daemon::api::listener;
 use crate::daemon::api::ready::Readiness;
@@ -115,18 +113,21 @@ impl PluginManager {
     /// [`LOCK_TIMEOUT`](crate::config::LOCK_TIMEOUT) for that plugin manager to end, and longer if
     /// no running process is known to hold the lock.
     pub fn new(config: &Config, handlers: HandlerTable) -> Result<Self, SetupError> {
-        Self::with_passed_sockets(config, handlers, Passed::default(), &mut |_| ())
+        let mut plugins = Self::open(config, handlers, Passed::default())?;
+        plugins.restore_and_scan(config)?;
+        Ok(*plugins)
     }
 
-    /// Does the same as [`PluginManager::new`], with sockets that were passed to the process.
-    /// `confine` is called before the first socket is dialed, and may restrict the process to the
-    /// files that the configuration needs.
-    pub(crate) fn with_passed_sockets(
+    /// Opens what [`PluginManager::new`] needs before the first scan, with sockets that were passed
+    /// to the process. The caller may restrict the process to the files that the configuration
+    /// needs, and must then call [`PluginManager::restore_and_scan`]. Not inlined, and returns a
+    /// box, so that the large variables are off the stack before the scan.
+    #[inline(never)]
+    pub(crate) fn open(
         config: &Config,
         handlers: HandlerTable,
         passed: Passed,
-        confine: &mut dyn FnMut(&mut Self),
-    ) -> Result<Self, SetupError> {
+    ) -> Result<Box<Self>, SetupError> {
         let poll = Poll::new().map_err(SetupError::Loop)?;
         let registry = poll.registry().try_clone().map_err(SetupError::Loop)?;
         Self::require_trusted_directories(config)?;
@@ -156,7 +157,7 @@ impl PluginManager {
         let watch = Watch::new(dirs.iter().cloned());
         let polled = poll.registry().try_clone().map_err(SetupError::Loop)?;
         let mounts = Mounts::new(&dirs, path_map.targets(), polled, clock.now());
-        let mut plugins = Self {
+        let mut plugins = Box::new(Self {
             dirs,
             own_dirs: trust::resolve_own_dirs(config),
             trust: Trust::default(),
@@ -190,29 +191,28 @@ impl PluginManager {
             unread_events: UnreadEvents::new(MAX_UNREAD_EVENTS),
             locks,
             leaving: Vec::new(),
-        };
-        confine(&mut plugins);
-        plugins.restore_and_scan(config, path_map)?;
+        });
+        plugins.manager.set_path_map(path_map);
         Ok(plugins)
     }
 
     /// Restores the plugins from before a restart, and scans the directories. Fails if the state
     /// file cannot be trusted or written, or if a named directory has a problem that prevents the
     /// start.
-    fn restore_and_scan(&mut self, config: &Config, path_map: PathMap) -> Result<(), SetupError> {
+    pub(crate) fn restore_and_scan(&mut self, config: &Config) -> Result<(), SetupError> {
         if let Some(file) = &mut self.state_file {
             file.resolve_and_check()?;
         }
         self.manager.set_mode(config.mode);
         self.manager.set_on_down(config.on_down);
         self.manager.set_memory_budget(config.memory_budget);
-        self.manager.set_path_map(path_map.clone());
         self.set_trust(&config.trust);
         if let Some(file) = &mut self.state_file {
             file.restore(&mut self.manager);
             self.watch.expect(self.manager.restored_sockets());
         }
         if config.links_by_name && config.mode == Mode::Register {
+            let path_map = self.manager.path_map().clone();
             self.links = ByName::new(config.run_dir.as_deref(), path_map);
         }
         let now = self.clock.now();

@@ -140,10 +140,10 @@ pub fn probe(options: &Options, show: &mut dyn FnMut(&Path, &Step)) -> Result<Re
         mode: Mode::Observe,
         ..options.config.manager.clone()
     };
+    let mut plugins = PluginManager::open(&config, handlers, Passed::default())?;
     // The first scan of a directory may emit more events than are kept by default.
-    let keep_events = &mut |plugins: &mut PluginManager| plugins.keep_events(usize::MAX);
-    let plugins =
-        PluginManager::with_passed_sockets(&config, handlers, Passed::default(), keep_events)?;
+    plugins.keep_events(usize::MAX);
+    plugins.restore_and_scan(&config)?;
     let mut probe = Probe {
         began: plugins.now(),
         plugins,
@@ -160,7 +160,7 @@ pub fn probe(options: &Options, show: &mut dyn FnMut(&Path, &Step)) -> Result<Re
 
 /// A probe that is in progress.
 struct Probe<'a> {
-    plugins: PluginManager,
+    plugins: Box<PluginManager>,
     config: Config,
     show: &'a mut dyn FnMut(&Path, &Step),
     began: Time,

@@ -73,15 +73,11 @@ impl Daemon {
             let unusable = |(dir, problem)| SetupError::RunDir { dir, problem };
             manager.run_dir = Some(run_dir::open(None).map_err(unusable)?);
         }
-        let mut sandbox = None;
-        let confine = &mut |plugins: &mut PluginManager| {
-            let (entered, text) = sandbox::enter(&config, &manager, plugins);
-            plugins.set_sandbox(text);
-            sandbox = entered;
-        };
-        let plugins = PluginManager::with_passed_sockets(&manager, handlers, passed, confine)?;
-        let mut plugins = Box::new(plugins);
+        let mut plugins = PluginManager::open(&manager, handlers, passed)?;
+        let (sandbox, text) = sandbox::enter(&config, &manager, &plugins);
+        plugins.set_sandbox(text);
         plugins.keep_events(0); // The log shows them.
+        plugins.restore_and_scan(&manager)?;
         plugins.set_inventory(inventory.clone());
         plugins.set_descriptor_limit(limit);
         // `run` takes all turns on the thread that calls it, which is the only one in `plugind`.
