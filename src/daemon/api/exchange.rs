@@ -65,7 +65,9 @@ impl Client {
             || server.is_finished(self.id)
     }
 
-    /// Reads once, if input is wanted.
+    /// Reads once, if input is wanted. Not inlined, because the loop would keep room for the buffer
+    /// on its stack.
+    #[inline(never)]
     pub(super) fn read(&mut self, server: &mut Server, now: Time) {
         if !self.is_readable || !server.wants_input(self.id) {
             return;
