@@ -102,6 +102,9 @@ impl EventLog {
         };
         self.len += len;
         let at = self.index_after(generation);
+        // For one event more than are kept, the list would double.
+        self.events
+            .reserve_exact(usize::from(self.events.len() == KEPT_EVENTS));
         self.events.insert(at, kept);
         while self.events.len() > KEPT_EVENTS || self.len > KEPT_EVENTS_LEN {
             self.drop_oldest();
