@@ -10,7 +10,7 @@
 //! handlers keep open for registered plugins are never given up, so they get fewer than half of the
 //! descriptors.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 
 use super::ids::{ConnectionId, Process, SocketId};
 use super::messages::Output;
@@ -91,7 +91,8 @@ impl Used {
 /// The connections with their owners, and the counts that the limit applies to.
 #[derive(Debug)]
 pub(super) struct Connections {
-    owners: BTreeMap<ConnectionId, Owned>,
+    /// Sorted by number. Numbers ascend, so a sorted list takes half the memory of a map.
+    owners: Vec<Owned>,
     /// The number of the last connection that was added.
     last: ConnectionId,
     used: Used,
@@ -108,6 +109,7 @@ pub(super) struct Connections {
 
 #[derive(Clone, Copy, Debug)]
 struct Owned {
+    id: ConnectionId,
     owner: Owner,
     is_open: bool,
 }
@@ -115,7 +117,7 @@ struct Owned {
 impl Default for Connections {
     fn default() -> Self {
         Self {
-            owners: BTreeMap::new(),
+            owners: Vec::new(),
             last: ConnectionId(0),
             used: Used::default(),
             open: 0,
@@ -131,29 +133,43 @@ impl Connections {
     pub(super) fn add(&mut self, owner: Owner) -> ConnectionId {
         *self.used.counter_mut(owner) += 1;
         self.open += 1;
-        self.last = self.last.next();
-        while self.owners.contains_key(&self.last) {
+        let (id, place) = loop {
             self.last = self.last.next();
-        }
+            if let Err(place) = self.position(self.last) {
+                break (self.last, place);
+            }
+        };
         let is_open = true;
-        self.owners.insert(self.last, Owned { owner, is_open });
-        self.last
+        self.owners.insert(place, Owned { id, owner, is_open });
+        id
+    }
+
+    /// Returns the index of a connection, or the one at which to insert it.
+    fn position(&self, conn: ConnectionId) -> Result<usize, usize> {
+        self.owners.binary_search_by_key(&conn, |owned| owned.id)
+    }
+
+    fn get_mut(&mut self, conn: ConnectionId) -> Option<&mut Owned> {
+        let place = self.position(conn).ok()?;
+        Some(&mut self.owners[place])
     }
 
     /// Returns the owner of a connection, or `None` if the connection was removed.
     #[inline]
     pub(super) fn owner(&self, conn: ConnectionId) -> Option<Owner> {
-        Some(self.owners.get(&conn)?.owner)
+        let place = self.position(conn).ok()?;
+        Some(self.owners[place].owner)
     }
 
     /// Returns whether a connection is being dialed or is open.
     pub(super) fn is_open(&self, conn: ConnectionId) -> bool {
-        self.owners.get(&conn).is_some_and(|owned| owned.is_open)
+        self.position(conn)
+            .is_ok_and(|place| self.owners[place].is_open)
     }
 
     /// Gives a connection to another owner, unless the connection was removed.
     pub(super) fn hand_over(&mut self, conn: ConnectionId, owner: Owner) {
-        if let Some(owned) = self.owners.get_mut(&conn) {
+        if let Some(owned) = self.get_mut(conn) {
             let before = std::mem::replace(&mut owned.owner, owner);
             *self.used.counter_mut(before) -= 1;
             *self.used.counter_mut(owner) += 1;
@@ -162,7 +178,7 @@ impl Connections {
 
     /// Records that a connection was closed, although its process is still watched.
     pub(super) fn record_closed(&mut self, conn: ConnectionId) {
-        if let Some(owned) = self.owners.get_mut(&conn) {
+        if let Some(owned) = self.get_mut(conn) {
             let was_open = std::mem::replace(&mut owned.is_open, false);
             self.open -= usize::from(was_open);
         }
@@ -170,7 +186,8 @@ impl Connections {
 
     /// Removes a connection that has ended.
     pub(super) fn remove(&mut self, conn: ConnectionId) {
-        if let Some(Owned { owner, is_open }) = self.owners.remove(&conn) {
+        if let Ok(place) = self.position(conn) {
+            let Owned { owner, is_open, .. } = self.owners.remove(place);
             *self.used.counter_mut(owner) -= 1;
             self.open -= usize::from(is_open);
         }
@@ -237,8 +254,8 @@ impl Connections {
     /// if none is left.
     pub(super) fn remove_oldest_liveness(&mut self) -> Option<(ConnectionId, SocketId, bool)> {
         let mut owners = self.owners.iter();
-        let oldest = owners.find_map(|(conn, owned)| match owned.owner {
-            Owner::Liveness(socket, _) => Some((*conn, socket, owned.is_open)),
+        let oldest = owners.find_map(|owned| match owned.owner {
+            Owner::Liveness(socket, _) => Some((owned.id, socket, owned.is_open)),
             _ => None,
         })?;
         self.remove(oldest.0);
