@@ -364,7 +364,7 @@ impl Execution<'_> {
             .other_instances(plugin, self.socket.id)
             .find(is_taken)?;
         let (id, holder) = (holder.socket, holder.plugin.socket.clone());
-        self.socket.request_retry_after(plugin, id, names);
+        self.socket.request_retry_after(id, names);
         Some(Refusal::EndpointTaken { holder, reason })
     }
 }
@@ -410,20 +410,11 @@ impl Health {
 
 impl Socket {
     /// Requests a retry of the socket once the plugin of `holder` is deregistered or down.
-    pub(super) fn request_retry_after(
-        &mut self,
-        plugin: &Arc<Plugin>,
-        holder: SocketId,
-        names: &mut Names,
-    ) {
-        let Some(desired) = &mut self.desired else {
-            return;
-        };
-        desired.is_blocked = true;
-        if let Some(before) = self.applied.blocked.replace(plugin.clone()) {
-            names.cancel_retry(&before, self.id);
+    pub(super) fn request_retry_after(&mut self, holder: SocketId, names: &mut Names) {
+        if let Some(desired) = &mut self.desired {
+            desired.is_blocked = true;
+            names.request_retry(self.id, holder);
         }
-        names.request_retry(plugin, self.id, holder);
     }
 
     /// Converts the error with which a handler has answered a question into a refusal. A plugin
@@ -439,7 +430,7 @@ impl Socket {
         if question == Question::Validate && result.is_err() {
             let holder = names.current_instance(plugin).map(|current| current.socket);
             if let Some(holder) = holder {
-                self.request_retry_after(plugin, holder, names);
+                self.request_retry_after(holder, names);
             }
         }
         result.map_err(|reason| match question {

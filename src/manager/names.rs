@@ -24,11 +24,13 @@ use smallvec::SmallVec;
 use super::ids::SocketId;
 use crate::handler::{NameKey, Plugin};
 
-/// Every plugin name that an operation has acquired or waits for, that is registered, or for which
-/// a socket is to be retried.
+/// Every plugin name that an operation has acquired or waits for, or that is registered.
 #[derive(Debug, Default)]
 pub(super) struct Names {
     names: BTreeMap<NameKey, Name>,
+    /// The sockets to retry when another plugin is deregistered or down, each with that plugin's
+    /// socket.
+    blocked: Vec<(SocketId, SocketId)>,
 }
 
 /// A plugin name of one type.
@@ -39,9 +41,6 @@ struct Name {
     /// The sockets whose operations have acquired the name or wait for it, in the order of arrival.
     /// At most one is [`Lock::Held`]; if none is, none is [`Lock::Queued`].
     queue: SmallVec<[(SocketId, Lock); 1]>,
-    /// The sockets to retry when another plugin is deregistered or down, each with that plugin's
-    /// socket.
-    blocked: Vec<(SocketId, SocketId)>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -168,11 +167,10 @@ impl Names {
         let was_current = place == name.instances.len();
         let promoted = name.instances.last().filter(|_| was_current);
         let promoted = promoted.map(|instance| instance.plugin.clone());
-        let unblocked = name.take_unblocked(socket);
         remove_if_unused(entry);
         Removed {
             promoted,
-            unblocked,
+            unblocked: self.take_unblocked(socket),
         }
     }
 
@@ -186,39 +184,45 @@ impl Names {
         instances.filter(move |it| it.socket != own)
     }
 
-    /// Requests a retry of a socket once the plugin of the socket `holder` is deregistered or down.
-    pub(super) fn request_retry(
-        &mut self,
-        plugin: &Arc<Plugin>,
-        socket: SocketId,
-        holder: SocketId,
-    ) {
-        self.name_or_insert(plugin).blocked.push((socket, holder));
+    /// Requests a retry of a socket once the plugin of the socket `holder` is deregistered or down,
+    /// in place of an earlier request.
+    pub(super) fn request_retry(&mut self, socket: SocketId, holder: SocketId) {
+        self.cancel_retry(socket);
+        self.blocked.push((socket, holder));
     }
 
-    /// Cancels the retry that [`Names::request_retry`] has requested for a socket.
-    pub(super) fn cancel_retry(&mut self, plugin: &Arc<Plugin>, socket: SocketId) {
-        if let Some(mut entry) = self.occupied_entry(plugin) {
-            let blocked = &mut entry.get_mut().blocked;
-            blocked.retain(|(it, _)| *it != socket);
-            remove_if_unused(entry);
-        }
+    /// Cancels the retry that [`Names::request_retry`] has requested for a socket, if any.
+    pub(super) fn cancel_retry(&mut self, socket: SocketId) {
+        self.blocked.retain(|(it, _)| *it != socket);
     }
 
     /// Records that a registered plugin is down. Returns the sockets to retry because of that.
     pub(super) fn record_down(&mut self, plugin: &Arc<Plugin>, socket: SocketId) -> Vec<SocketId> {
-        let Some(name) = self.name_mut(plugin) else {
-            return Vec::new();
-        };
-        name.set_is_up(socket, false);
-        name.take_unblocked(socket)
+        self.set_is_up(plugin, socket, false);
+        self.take_unblocked(socket)
     }
 
     /// Records whether a registered plugin is up. If it must be deregistered, it counts as down.
     pub(super) fn set_is_up(&mut self, plugin: &Arc<Plugin>, socket: SocketId, is_up: bool) {
-        if let Some(name) = self.name_mut(plugin) {
-            name.set_is_up(socket, is_up);
+        let name = self.name_mut(plugin);
+        let mut instances = name.into_iter().flat_map(|name| &mut name.instances);
+        if let Some(instance) = instances.find(|it| it.socket == socket) {
+            instance.is_up = is_up;
         }
+    }
+
+    /// Removes and returns the sockets that wait for the plugin of `holder` to be deregistered or
+    /// down.
+    fn take_unblocked(&mut self, holder: SocketId) -> Vec<SocketId> {
+        let mut unblocked = Vec::new();
+        self.blocked.retain(|(socket, by)| {
+            let is_unblocked = *by == holder;
+            if is_unblocked {
+                unblocked.push(*socket);
+            }
+            !is_unblocked
+        });
+        unblocked
     }
 
     /// Returns the entry of a plugin's name, which is added if it is new.
@@ -238,10 +242,10 @@ impl Names {
     }
 }
 
-/// Removes a name, unless it has instances, or a socket holds it, waits for it or is to be retried.
+/// Removes a name, unless it has instances, or a socket holds it or waits for it.
 fn remove_if_unused(entry: OccupiedEntry<'_, NameKey, Name>) {
     let name = entry.get();
-    if name.instances.is_empty() && name.queue.is_empty() && name.blocked.is_empty() {
+    if name.instances.is_empty() && name.queue.is_empty() {
         entry.remove();
     }
 }
@@ -253,27 +257,6 @@ impl Name {
         let (socket, lock) = queue.find(|(_, lock)| *lock == Lock::Queued)?;
         *lock = Lock::Held;
         Some(*socket)
-    }
-
-    fn set_is_up(&mut self, socket: SocketId, is_up: bool) {
-        let mut instances = self.instances.iter_mut();
-        if let Some(instance) = instances.find(|it| it.socket == socket) {
-            instance.is_up = is_up;
-        }
-    }
-
-    /// Removes and returns the sockets that wait for the plugin of `holder` to be deregistered or
-    /// down.
-    fn take_unblocked(&mut self, holder: SocketId) -> Vec<SocketId> {
-        let mut unblocked = Vec::new();
-        self.blocked.retain(|(socket, by)| {
-            let is_unblocked = *by == holder;
-            if is_unblocked {
-                unblocked.push(*socket);
-            }
-            !is_unblocked
-        });
-        unblocked
     }
 }
 
@@ -399,13 +382,13 @@ mod tests {
         };
         assert_eq!(holder(&names, SocketId(1)), None, "its own");
         assert_eq!(holder(&names, SocketId(2)), Some(SocketId(1)));
-        names.request_retry(&a, SocketId(2), SocketId(1));
-        names.request_retry(&a, SocketId(3), SocketId(1));
-        names.cancel_retry(&a, SocketId(3));
+        names.request_retry(SocketId(2), SocketId(1));
+        names.request_retry(SocketId(3), SocketId(1));
+        names.cancel_retry(SocketId(3));
         assert_eq!(names.record_down(&a, SocketId(1)), [SocketId(2)]);
         assert_eq!(holder(&names, SocketId(2)), None, "it is down");
         names.set_is_up(&a, SocketId(1), true);
-        names.request_retry(&a, SocketId(2), SocketId(1));
+        names.request_retry(SocketId(2), SocketId(1));
         assert_eq!(
             names.remove_instance(&a, SocketId(1)).unblocked,
             [SocketId(2)]

@@ -189,9 +189,7 @@ impl Manager {
             _ => {}
         }
         if !socket.desired.as_ref().is_some_and(|it| it.is_blocked) {
-            if let Some(plugin) = socket.applied.blocked.take() {
-                self.names.cancel_retry(&plugin, id);
-            }
+            self.names.cancel_retry(id);
         }
         let handler = socket.claimed_handler();
         self.host.set_handler(socket, handler, &mut self.context);

@@ -54,9 +54,6 @@ pub(super) struct Claims {
     pub(super) permit: Permit,
     /// The plugin for whose name its operation holds or awaits the lock.
     pub(super) name: Option<Arc<Plugin>>,
-    /// The plugin of this socket that was refused, perhaps because of another one of its name: the
-    /// socket is retried once that one is deregistered or down.
-    pub(super) blocked: Option<Arc<Plugin>>,
     /// The handler that knows its plugin or was asked about it: the effects of the plugin are
     /// cancelled when this changes.
     pub(super) handler: Option<HandlerId>,

@@ -125,7 +125,7 @@ impl Execution<'_> {
         let why = first.or_else(|| {
             let (why, holder) = self.find_taken_name(uid?, plugin)?;
             let names = &mut self.manager.names;
-            self.socket.request_retry_after(plugin, holder, names);
+            self.socket.request_retry_after(holder, names);
             Some(why)
         });
         why.map_or(Ok(()), |why| Err(Refusal::Untrusted(why)))
