@@ -1,7 +1,6 @@
 //! The processes of registered plugins, which are watched through pidfds, without calls to the
 //! plugins.
 
-use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
 
@@ -20,7 +19,7 @@ use crate::manager::ConnectionId;
 /// prove that two peers are the same process: a process that called `listen` may have ended, and
 /// its id may have been given to another process.
 #[derive(Debug, Default)]
-pub(crate) struct PeerProcesses(BTreeMap<ConnectionId, OwnedFd>);
+pub(crate) struct PeerProcesses(Vec<(ConnectionId, OwnedFd)>);
 
 impl PeerProcesses {
     /// Watches the peer process of a connection. The connection may be closed afterwards.
@@ -47,14 +46,14 @@ impl PeerProcesses {
             Source::PeerProcess(conn).token(),
             Interest::READABLE,
         )?;
-        self.0.insert(conn, process);
+        self.0.push((conn, process));
         Ok(())
     }
 
     /// Stops watching the peer process of this connection. Closing the descriptor removes it from
     /// the loop.
     pub(crate) fn remove(&mut self, conn: ConnectionId) {
-        self.0.remove(&conn);
+        self.0.retain(|(it, _)| *it != conn);
     }
 }
 
