@@ -91,7 +91,7 @@ pub(super) struct Summary {
     pub(super) next_retry: Option<Time>,
     pub(super) process: Option<Process>,
     /// The number of reasons not to trust the plugin.
-    pub(super) distrusted: usize,
+    pub(super) distrusted: u32,
 }
 
 /// The changes of records.

@@ -41,7 +41,7 @@ pub struct Desired {
     /// refusal.
     pub observed: Option<Box<Result<Arc<Plugin>, Refusal>>>,
     /// The reported reasons why its plugin would be refused in strict mode.
-    pub distrust: Vec<Distrust>,
+    pub distrust: Box<[Distrust]>,
     /// The plugin that was refused last, if it has described itself.
     pub(super) refused: Option<Arc<Plugin>>,
     /// The refusal of which that plugin was notified.
@@ -75,7 +75,7 @@ impl Desired {
             backoff: RetryDelay::default(),
             last_failure: None,
             observed: None,
-            distrust: Vec::new(),
+            distrust: Box::default(),
             refused: None,
             notified: None,
             attempts: 0,

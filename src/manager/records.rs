@@ -78,7 +78,7 @@ impl Socket {
                 _ => None,
             },
             process,
-            distrusted,
+            distrusted: distrusted.try_into().unwrap_or(u32::MAX),
         }
     }
 

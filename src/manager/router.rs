@@ -99,7 +99,7 @@ impl Manager {
         let mut ids: SmallVec<[SocketId; 4]> = ready.collect();
         for id in &ids {
             if let Some(socket) = self.sockets.get_mut(*id) {
-                socket.applied.permit = Permit::None;
+                socket.permit = Permit::None;
                 socket.is_dirty = true;
             }
         }
@@ -170,21 +170,21 @@ impl Manager {
     /// Compares what a socket claims with the claims in force, and applies the difference.
     fn apply_claims(&mut self, socket: &mut Socket) {
         let id = socket.id;
-        if socket.applied.permit == Permit::Queued && socket.desired.is_none() {
+        if socket.permit == Permit::Queued && socket.desired.is_none() {
             self.limiter.queue.retain(|queued| *queued != id);
             self.limiter
                 .schedule_release(self.context.now, &mut self.context.timers);
-            socket.applied.permit = Permit::None;
+            socket.permit = Permit::None;
         }
-        match (&socket.applied.permit, socket.claims_permit()) {
+        match (&socket.permit, socket.claims_permit()) {
             (Permit::None, true) => {
                 self.limiter.held.push((id, self.context.now));
-                socket.applied.permit = Permit::Held;
+                socket.permit = Permit::Held;
             }
             (Permit::Held, false) => {
                 self.limiter.held.retain(|(holder, _)| *holder != id);
                 // mutation: the release of a permit is applied twice
-                socket.applied.permit = Permit::None;
+                socket.permit = Permit::None;
             }
             _ => {}
         }
@@ -289,11 +289,11 @@ impl Manager {
         for socket in self.sockets.iter() {
             let (id, applied) = (socket.id, &socket.applied);
             assert!(!socket.is_empty(), "{:?}", socket.path);
-            assert_eq!(applied.permit == Permit::Held, socket.claims_permit());
+            assert_eq!(socket.permit == Permit::Held, socket.claims_permit());
             let holds = self.limiter.held.iter().any(|(holder, _)| *holder == id);
             held += usize::from(holds);
-            assert!(!holds || applied.permit == Permit::Held);
-            let is_queued = applied.permit == Permit::Queued;
+            assert!(!holds || socket.permit == Permit::Held);
+            let is_queued = socket.permit == Permit::Queued;
             assert!(!is_queued || socket.desired.is_some());
             queued += usize::from(is_queued);
             assert_eq!(applied.name.as_ref(), socket.claimed_name());

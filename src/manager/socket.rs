@@ -40,8 +40,9 @@ pub struct Socket {
     pub(super) registered: Option<Registered>,
     /// The operation that runs.
     pub(super) active: Option<Box<Active>>,
-    /// The claims that are in force.
+    /// The claims that are in force, with the permit beside the flag to save room.
     pub(super) applied: Claims,
+    pub(super) permit: Permit,
     /// Whether the socket is to be examined in the next pass.
     pub(super) is_dirty: bool,
     /// The state of its record that readers can have seen, and the generation of that state.
@@ -51,7 +52,6 @@ pub struct Socket {
 /// The limited or shared resources that a socket holds or waits for.
 #[derive(Debug, Default)]
 pub(super) struct Claims {
-    pub(super) permit: Permit,
     /// The plugin for whose name its operation holds or awaits the lock.
     pub(super) name: Option<Arc<Plugin>>,
     /// The handler that knows its plugin or was asked about it: the effects of the plugin are
@@ -97,6 +97,7 @@ impl Socket {
             registered: None,
             active: None,
             applied: Claims::default(),
+            permit: Permit::None,
             is_dirty: false,
             seen: Seen::default(),
         }
@@ -239,7 +240,7 @@ impl Socket {
     /// example because it waits for a permit or the result of a dry run is final.
     pub(super) fn retry_at(&self) -> Option<Time> {
         let desired = self.desired.as_ref();
-        let desired = desired.filter(|_| self.applied.permit != Permit::Queued)?;
+        let desired = desired.filter(|_| self.permit != Permit::Queued)?;
         // mutation: the end of a backoff is forgotten
         let at = desired.redial_at.or_else(|| desired.backoff.until());
         at.filter(|at| !desired.is_observation_final(*at))

@@ -26,7 +26,7 @@ impl Manager {
         self.context.policy.trust = trust;
         for socket in self.sockets.iter_mut() {
             if let Some(desired) = &mut socket.desired {
-                desired.distrust.clear();
+                desired.distrust = Box::default();
             }
         }
         self.sockets.mark_all_dirty(&mut self.context);
@@ -170,10 +170,9 @@ impl Socket {
         if recorded.contains(&why) {
             return;
         }
-        if recorded.len() == MAX_DISTRUST {
-            recorded.remove(0);
-        }
-        recorded.push(why.clone());
+        let excess = (recorded.len() + 1).saturating_sub(MAX_DISTRUST);
+        let kept = recorded.iter().skip(excess);
+        *recorded = kept.chain([&why]).cloned().collect();
         context.emit(PluginEvent {
             plugin,
             ..PluginEvent::of_socket(&self.path, EventKind::Untrusted(why))

@@ -387,14 +387,14 @@ impl Visit<'_> {
         }
         let has_descriptors = context.connections.room_for_operations() > 0;
         // A socket in the queue waits for its turn, even if it is examined for another reason.
-        let is_queued = self.socket.applied.permit == Permit::Queued;
+        let is_queued = self.socket.permit == Permit::Queued;
         // mutation: a socket in the queue is started out of turn
         if !is_queued && has_descriptors && limiter.make_permit_available(now) {
             return true;
         }
         if !is_queued {
             limiter.queue.push_back(self.socket.id);
-            self.socket.applied.permit = Permit::Queued;
+            self.socket.permit = Permit::Queued;
         }
         limiter.schedule_release(now, &mut context.timers);
         if !has_descriptors {
