@@ -93,7 +93,11 @@ impl io::Write for Limited<'_> {
         if octets.len() > self.limit - self.out.len() {
             return Err(io::ErrorKind::FileTooLarge.into());
         }
-        self.out.extend_from_slice(octets);
+        match octets {
+            // Most of what is written: copying one octet takes musl 40 ns.
+            [octet] => self.out.push(*octet),
+            _ => self.out.extend_from_slice(octets),
+        }
         Ok(())
     }
 

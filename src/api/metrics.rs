@@ -221,7 +221,7 @@ const METRICS: &[Metric] = &[
 ];
 
 fn add_total_plugins(from: &Sources<'_>, to: &mut Samples) {
-    for socket in from.manager.records().sockets_by_path() {
+    for socket in from.manager.sockets() {
         for (is_in, world) in [
             (socket.desired().is_some(), World::Desired),
             (socket.registered().is_some(), World::Actual),
@@ -278,7 +278,7 @@ fn add_calls(from: &Sources<'_>, to: &mut Samples) {
 /// Appends the number of devices of each resource and DRA driver: of several plugins of one name,
 /// only the current one counts, because only its devices can be used.
 fn add_devices(from: &Sources<'_>, to: &mut Samples) {
-    for socket in from.manager.records().sockets_by_path() {
+    for socket in from.manager.sockets() {
         let (Some(registered), Some(inventory)) = (socket.registered(), from.inventory) else {
             continue;
         };
@@ -318,7 +318,7 @@ fn add_devices(from: &Sources<'_>, to: &mut Samples) {
 }
 
 fn add_backoffs(from: &Sources<'_>, to: &mut Samples) {
-    for socket in from.manager.records().sockets_by_path() {
+    for socket in from.manager.sockets() {
         let backoff = socket.desired().and_then(|it| it.backoff.delay());
         if let Some(backoff) = backoff {
             to.add(&[path_label(socket)], Seconds(backoff));

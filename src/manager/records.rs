@@ -295,11 +295,6 @@ impl<'a> Records<'a> {
         Some(self.record_of(socket))
     }
 
-    /// Returns every [`Socket`], in the order of the paths.
-    pub fn sockets_by_path(self) -> impl Iterator<Item = &'a Socket> {
-        self.0.sockets.sorted_by_path()
-    }
-
     /// Returns the record of a socket.
     pub(super) fn record_of(self, socket: &'a Socket) -> Record<'a> {
         let summary = socket.summary();

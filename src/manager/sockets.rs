@@ -114,13 +114,6 @@ impl Sockets {
         self.by_id.iter().filter_map(|(_, it)| it.as_deref())
     }
 
-    /// Returns every socket that is not taken out, in the order of their paths.
-    pub(super) fn sorted_by_path(&self) -> impl Iterator<Item = &Socket> {
-        let mut sorted: Vec<_> = self.iter().collect();
-        sorted.sort_unstable_by_key(|socket| socket.path.as_os_str());
-        sorted.into_iter()
-    }
-
     /// Returns every socket that is not taken out, in the order in which their paths were added.
     pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Socket> {
         self.by_id

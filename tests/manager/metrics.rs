@@ -159,7 +159,7 @@ fn kubelet_s_gauge_has_kubelet_s_name_help_and_labels() {
                  state=\"desired_state_of_world\"} 1\n\
                  plugin_manager_total_plugins{socket_path=\"/r/a.sock\",\
                  state=\"actual_state_of_world\"} 1\n\
-                 plugin_manager_total_plugins{socket_path=\"/r/dead.sock\",\
+                 plugin_manager_total_plugins{socket_path=\"/r/strange.sock\",\
                  state=\"desired_state_of_world\"} 1\n";
     assert!(text.starts_with(gauge), "{text}");
 }
