@@ -4,7 +4,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::io;
-use std::os::fd::AsFd as _;
+use std::os::fd::AsFd;
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::process::{Child, Command, ExitStatus};
 
@@ -12,6 +12,7 @@ use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{SigSet, Signal, kill};
 use nix::unistd::{Pid, getpid};
+use rustix::process::{PidfdFlags, pidfd_open};
 
 use super::client::Connection;
 use crate::daemon::process::child::die_with;
@@ -51,22 +52,31 @@ impl Connection {
         // plain system call; it neither allocates nor locks.
         unsafe { command.pre_exec(prepare) };
         let mut child = command.spawn()?;
+        // Where there is no pidfd (before Linux 5.3), SIGCHLD reports the end, which a thread of the
+        // caller that does not block it would discard.
+        let end = pidfd_open(
+            rustix::process::Pid::from_child(&child),
+            PidfdFlags::empty(),
+        )
+        .ok();
         let mut is_kept = true;
         loop {
             pass_on_signals(&signals, &child)?;
             if let Some(status) = child.try_wait()? {
                 return Ok(exit_code(status));
             }
-            let mut waiting = [
-                PollFd::new(signals.as_fd(), PollFlags::POLLIN),
-                PollFd::new(self.stream.as_fd(), PollFlags::POLLIN),
-            ];
-            let count = if is_kept { 2 } else { 1 };
-            match poll(&mut waiting[..count], PollTimeout::NONE) {
+            let end = end.as_ref().map(AsFd::as_fd);
+            let stream = is_kept.then(|| self.stream.as_fd());
+            let waiting = [stream, end, Some(signals.as_fd())];
+            let waiting = waiting.into_iter().flatten();
+            let mut waiting: Vec<_> = waiting
+                .map(|fd| PollFd::new(fd, PollFlags::POLLIN))
+                .collect();
+            match poll(&mut waiting, PollTimeout::NONE) {
                 Ok(_) | Err(Errno::EINTR) => {}
                 Err(errno) => return Err(errno.into()),
             }
-            if is_kept && waiting[1].any().unwrap_or(false) {
+            if is_kept && waiting[0].any().unwrap_or(false) {
                 is_kept = false;
                 lost();
             }
