@@ -6,10 +6,10 @@
 //! - One open file wakes the loop. It is closed when it reports a change, and opened again when the
 //!   roots are scanned, at most once per [`config::MOUNTS_INTERVAL`]: a node that mounts all the
 //!   time causes one report and one scan per interval, and a node that does not mount causes none.
-//! - The open file that the table was read from is polled when the table is first used in a turn,
-//!   and whenever it is used outside of a turn, so that the table is never older than the turn. The
-//!   first file cannot be polled instead, because waiting for events of the loop consumes its
-//!   report.
+//! - The open file that the table was read from is polled at the start of each turn, and whenever
+//!   the table is used outside of a turn, so that the table is never older than the turn. The first
+//!   file cannot be polled instead, because waiting for events of the loop consumes its report, and
+//!   so does a caller that polls the descriptor of the loop.
 
 use std::cell::{Cell, Ref, RefCell, RefMut};
 use std::ffi::OsStr;
@@ -39,8 +39,8 @@ pub(crate) struct Mounts {
     mapped: Vec<PathBuf>,
     /// `None` until the table is read, and if `/proc` is not mounted.
     table: RefCell<Option<Table>>,
-    /// Whether the file of the table was polled in this turn; `None` between turns.
-    is_polled: Cell<Option<bool>>,
+    /// Whether the file of the table was polled in this turn.
+    is_polled: bool,
     /// The open directory of [`Mounts::open_start`], with its path.
     start: RefCell<Option<(PathBuf, File)>>,
     /// The registry of the loop; `None` if the table is never read.
@@ -122,11 +122,15 @@ impl Mounts {
         self.is_changed.get().then_some(self.scan_at)
     }
 
-    /// Begins a turn. Reads the table if a change was reported and a scan is due. Returns whether
-    /// the roots are to be scanned again, because a mount above, at or below them may have been
-    /// added or removed.
+    /// Reads the table if a change was reported and a scan is due. Returns whether the roots are to
+    /// be scanned again, because a mount above, at or below them may have been added or removed.
     pub(crate) fn handle_timeout(&mut self, now: Time) -> bool {
-        self.is_polled.set(Some(false));
+        // The kernel reports a change only once, so the report is recorded.
+        let table = self.table.get_mut();
+        if table.take_if(|table| table.is_outdated()).is_some() {
+            self.record_change();
+        }
+        self.is_polled = true;
         let is_due = self.is_changed.get() && self.scan_at <= now;
         if is_due {
             self.scan_at = now + config::MOUNTS_INTERVAL;
@@ -163,9 +167,7 @@ impl Mounts {
     /// Returns the current table, or `None` if `/proc` is not mounted or the table is never read.
     pub(crate) fn load_table(&self) -> io::Result<RefMut<'_, Option<Table>>> {
         let mut table = self.table.borrow_mut();
-        let is_polled = self.is_polled.get();
-        self.is_polled.set(is_polled.map(|_| true));
-        let is_outdated = |it: &Table| is_polled != Some(true) && it.is_outdated();
+        let is_outdated = |it: &Table| !self.is_polled && it.is_outdated();
         if self.registry.is_some() && table.as_ref().is_none_or(is_outdated) {
             let named: Vec<PathBuf> = self.named_dirs().map(resolve_links).collect();
             *table = None;
@@ -191,7 +193,7 @@ impl Mounts {
 
     /// Ends a turn: until the next one, each use of the table polls its file.
     pub(crate) fn end_turn(&mut self) {
-        self.is_polled.set(None);
+        self.is_polled = false;
         self.close_start();
     }
 
