@@ -43,9 +43,9 @@
 //! - A program that embeds the plugin manager can add and remove directories at run time.
 //! - Items of the library were renamed, and those that an embedder does not need are hidden.
 //!   Devices in its inventory are sorted vectors. What a socket or a program lacks is a
-//!   `SocketProblem` or a `ProgramProblem`. `AcceptHandler` has no fields and keeps no record; it
-//!   takes the place of `GenericHandler`, and `Manager::registered` that of `Inventory::others`.
-//!   The version is 0.2.0-dev.
+//!   `SocketProblem` or a `ProgramProblem`, and an event of a plugin is in an `Arc`.
+//!   `AcceptHandler` has no fields and keeps no record; it takes the place of `GenericHandler`, and
+//!   `Manager::registered` that of `Inventory::others`. The version is 0.2.0-dev.
 //! - Every release build knows its commit (`plugind version`), and packages have the licences of
 //!   what the binary contains.
 //! - The names of modules that `RUST_LOG` and `plugind log-level` take are others: `daemon` has
