@@ -90,7 +90,7 @@ impl io::Write for Limited<'_> {
     }
 
     fn write_all(&mut self, octets: &[u8]) -> io::Result<()> {
-        if octets.len() > self.limit - self.out.len() {
+        if octets.len() > self.limit.saturating_sub(self.out.len()) {
             return Err(io::ErrorKind::FileTooLarge.into());
         }
         match octets {

@@ -45,7 +45,7 @@ struct Rows<'a> {
 }
 
 /// The fields of a record that a table shows, in the order of [`FIELDS`]. A whole record takes
-/// thrice as long to decode.
+/// three times as long to decode.
 #[derive(Default)]
 struct Row<'a>([Text<'a>; FIELDS.len()]);
 

@@ -56,6 +56,7 @@ impl Table {
     pub(super) fn add(&mut self, cells: impl IntoIterator<Item: AsRef<str>>) {
         for (at, cell) in cells.into_iter().enumerate() {
             let cell = cell.as_ref();
+            debug_assert!(!cell.contains(['\t', '\n']), "{cell:?}");
             let plain = strip_colour(cell);
             let cell = if self.is_coloured { cell } else { plain };
             if self.widths.len() == at {

@@ -129,8 +129,8 @@ pub const DIAL_RETRY: Backoff = Backoff {
     cap: Duration::from_secs(1),
 };
 
-/// The first of those pauses for a socket that existed when the daemon started: its plugin listens
-/// or has ended, and those that listen are called first.
+/// The first pause of [`DIAL_RETRY`] for a socket that existed when the daemon started: its plugin
+/// listens or has ended, and those that listen are called first (kubelet: makes no difference).
 pub const DIAL_RETRY_AT_START: Duration = Duration::from_millis(10);
 
 /// The backoff of a socket that exists and refuses connections, for [`REDIAL_PERIOD`]: a plugin

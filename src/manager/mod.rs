@@ -139,8 +139,8 @@ impl Manager {
         self.context.policy.mode = mode;
     }
 
-    /// Sets whether the sockets that are found existed before the daemon: those of their plugins
-    /// that do not listen have usually ended.
+    /// Sets whether the sockets that are found existed before the daemon: a plugin that does not
+    /// listen on such a socket has usually ended.
     pub fn set_starting(&mut self, is_starting: bool) {
         self.context.policy.is_starting = is_starting;
     }

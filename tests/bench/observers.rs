@@ -1,5 +1,4 @@
-//! What those that look at the daemon through its API cost: plugins that register at that time,
-//! the daemon, and the client.
+//! What observers of the API cost: plugins that register at that time, the daemon, and the client.
 
 use std::error::Error;
 use std::io::{Read as _, Write as _};

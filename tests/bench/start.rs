@@ -1,5 +1,4 @@
-//! How long plugins wait that are there before the subject starts, beside sockets on which nothing
-//! listens.
+//! How long plugins wait that existed before the subject, beside sockets on which nothing listens.
 
 use std::error::Error;
 use std::os::unix::net::UnixListener;
@@ -12,7 +11,7 @@ use super::report::{Table, millis};
 use super::spread::{Spread, ratio};
 use super::subject::Subject;
 
-/// Starts every subject in turn, several times. The floor is not told of the dead sockets.
+/// Starts every subject in turn, several times. The floor does not know the dead sockets.
 pub(crate) fn measure(subjects: &[Subject]) -> Result<Table, Box<dyn Error>> {
     let mut times: Vec<_> = subjects
         .iter()

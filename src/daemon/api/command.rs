@@ -52,8 +52,8 @@ impl Connection {
         // plain system call; it neither allocates nor locks.
         unsafe { command.pre_exec(prepare) };
         let mut child = command.spawn()?;
-        // Before Linux 5.3 there is none. Then SIGCHLD alone reports the end, which a thread of the
-        // caller that does not block it discards.
+        // pidfd_open(2) needs Linux 5.3. Without a pidfd, only SIGCHLD reports the end, which a
+        // thread that does not block SIGCHLD discards.
         let end = pidfd_open(
             rustix::process::Pid::from_child(&child),
             PidfdFlags::empty(),

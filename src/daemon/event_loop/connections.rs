@@ -88,8 +88,8 @@ impl Connections {
     }
 
     /// Returns whether the loop reports room to write, because a write had to wait before.
-    pub(crate) fn is_room_reported(&mut self, conn: ConnectionId) -> bool {
-        let held = self.by_id.get_mut(&conn);
+    pub(crate) fn is_room_reported(&self, conn: ConnectionId) -> bool {
+        let held = self.by_id.get(&conn);
         held.is_some_and(|held| held.is_room_reported)
     }
 

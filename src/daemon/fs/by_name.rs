@@ -34,7 +34,7 @@ use crate::config::{
 use crate::escape;
 use crate::handler::{NameKey, Plugin};
 use crate::manager::event::EventKind;
-use crate::manager::{Manager, PluginEvent};
+use crate::manager::{Manager, PluginEvent, Socket};
 use crate::time::Time;
 
 /// The links, and the names whose links have to be set.
@@ -209,9 +209,15 @@ impl ByName {
         let current = self.current_plugin(world.manager, changed);
         let target = current.map(|plugin| (self.path_map.translate(&plugin.endpoint), plugin));
         // A plugin may report any path, and not every handler checks the path by connecting to it.
+        // A socket that the watch has found need not be examined again.
         let target = target.filter(|(target, plugin)| {
-            let is_its_own = target.as_os_str() == plugin.socket.as_os_str();
-            target.is_absolute() && (is_its_own || (world.is_socket)(target))
+            let socket = world
+                .manager
+                .socket(&plugin.socket)
+                .and_then(Socket::desired);
+            let is_found = socket.is_some_and(|it| !it.identity.is_of_announcement())
+                && target.as_os_str() == plugin.socket.as_os_str();
+            target.is_absolute() && (is_found || (world.is_socket)(target))
         });
         let changed = Self::update_link(&path, target.as_ref().map(|(target, _)| &**target));
         changed.or_else(

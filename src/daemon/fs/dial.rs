@@ -34,7 +34,7 @@ pub(crate) fn dial(path: &Path) -> Result<UnixStream, DialError> {
 ///
 /// `examine` decides whether to connect to the socket that was found.
 ///
-/// The path is resolved once, to a descriptor. The open file is examined, and connected to through
+/// The path is resolved to a descriptor. The open file is examined, and connected to through
 /// `/proc/self/fd`, so that no other file can take its place, and the path may be longer than a
 /// socket address can be.
 pub(crate) fn dial_foreign(
@@ -47,8 +47,9 @@ pub(crate) fn dial_foreign(
         examine(None)?;
         return dial_abstract(name);
     }
-    // Most sockets that were found in a directory are not behind a link.
-    let direct = expected.and_then(|_| open_path(path, OFlag::O_NOFOLLOW, mounts).ok());
+    // Most sockets that were found are in the directory itself: their real path is not needed.
+    let in_named_dir = expected.filter(|_| mounts.is_in_named_dir(path));
+    let direct = in_named_dir.and_then(|_| open_path(path, OFlag::O_NOFOLLOW, mounts).ok());
     let direct = direct.map(|file| Opened::new(file, true)).transpose()?;
     let socket = match direct.filter(|it| it.found.is_socket()) {
         Some(direct) => direct,
@@ -62,7 +63,7 @@ pub(crate) fn dial_foreign(
 pub(crate) struct Opened {
     file: File,
     pub(crate) found: Stat,
-    /// Whether no symbolic link leads from the directory that the user named to the file.
+    /// Whether the file is an entry of a directory that the user named, and not behind a link.
     pub(crate) is_direct: bool,
 }
 
@@ -112,7 +113,7 @@ pub(crate) fn dial_within(
         let words = "a symbolic link leads out of the directory";
         return Err(DialError::Other(words.to_owned()));
     }
-    dial_file(&Opened::new(file, true)?, path, None, examine)
+    dial_file(&Opened::new(file, false)?, path, None, examine)
 }
 
 /// Returns the name of the abstract socket if an endpoint begins with `@`, as in Go's net package,
@@ -371,6 +372,8 @@ mod tests {
         let _listener = UnixListener::bind(&path).unwrap();
         symlink(&path, &link).unwrap();
         let found = identity_of(&path);
+        let mut mounts = Mounts::default();
+        mounts.set_roots(&[dir.path().to_owned()]);
         for (path, expected, is_direct) in [
             (&path, Some(found), true),
             (&link, Some(found), false),
@@ -381,9 +384,31 @@ mod tests {
                 seen = socket.map(|it| it.is_direct);
                 Ok(())
             };
-            dial_foreign(path, expected, &Mounts::default(), examine).unwrap();
+            dial_foreign(path, expected, &mounts, examine).unwrap();
             assert_eq!(seen, Some(is_direct), "{path:?} {expected:?}");
         }
+    }
+
+    #[test]
+    fn a_socket_behind_a_linked_directory_is_outside() {
+        let dir = tempfile::tempdir().unwrap();
+        let dir = dir.path().canonicalize().unwrap();
+        let [root, elsewhere] = ["root", "elsewhere"].map(|name| dir.join(name));
+        fs::create_dir(&root).unwrap();
+        fs::create_dir(&elsewhere).unwrap();
+        let _listener = UnixListener::bind(elsewhere.join("a.sock")).unwrap();
+        symlink(&elsewhere, root.join("sub")).unwrap();
+        let path = root.join("sub/a.sock");
+        let mut mounts = Mounts::default();
+        mounts.set_roots(std::slice::from_ref(&root));
+        let mut outside = None;
+        let examine = &mut |socket: Option<&Opened>| {
+            let socket = socket.expect("the path is not abstract");
+            outside = path_outside(socket, &[root.as_path()].into_iter(), &mounts);
+            Ok(())
+        };
+        dial_foreign(&path, Some(identity_of(&path)), &mounts, examine).unwrap();
+        assert_eq!(outside, Some(elsewhere.join("a.sock")));
     }
 
     #[test]

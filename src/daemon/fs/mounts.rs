@@ -227,6 +227,12 @@ impl Mounts {
         above.max_by_key(|(dir, _)| dir.as_os_str().len())
     }
 
+    /// Returns whether a path is that of an entry of a directory that the user named.
+    pub(crate) fn is_in_named_dir(&self, path: &Path) -> bool {
+        let below = self.split_after_named_dir(path);
+        below.is_some_and(|(_, rest)| !rest.as_os_str().as_bytes().contains(&b'/'))
+    }
+
     /// Returns the directories that the user named.
     pub(crate) fn named_dirs(&self) -> impl Iterator<Item = &Path> + Clone {
         self.roots.iter().chain(&self.mapped).map(PathBuf::as_path)

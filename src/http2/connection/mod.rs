@@ -361,7 +361,13 @@ impl Endpoint for Connection {
     }
 
     fn has_work(&self) -> bool {
-        !self.transmit().is_empty() || self.input.has_frame()
+        let is_going = self.goaway_sent || self.goaway_received.is_some();
+        let is_closing = if let Phase::Ended { is_delivered, .. } = self.phase {
+            !is_delivered
+        } else {
+            is_going && self.streams.count() == 0
+        };
+        is_closing || !self.transmit().is_empty() || self.input.has_frame()
     }
 
     fn poll_timeout(&self) -> Option<Time> {

@@ -393,6 +393,22 @@ fn a_write_leaves_work_if_a_frame_had_to_wait_for_it() {
 }
 
 #[test]
+fn a_shut_down_connection_has_work_until_it_reports_its_end() {
+    let mut peer = Peer::server_with_settings(&[]);
+    let (machine, now) = (&mut peer.machine, peer.now);
+    machine.shutdown(now);
+    machine.sent(machine.transmit().len(), now);
+    assert!(machine.has_work());
+    let end = machine.poll_event(now);
+    assert!(
+        matches!(end, Some(crate::http2::Event::Closed(_))),
+        "{end:?}"
+    );
+    machine.sent(machine.transmit().len(), now);
+    assert!(!machine.has_work());
+}
+
+#[test]
 fn our_header_blocks_may_have_8_kib_and_not_an_octet_more() {
     // 0x20, the index of the name, the length of the value in three octets, and the value.
     let fits = config::MAX_SENT_HEADER_BLOCK - 5;
