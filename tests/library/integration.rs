@@ -37,8 +37,6 @@ older_kernels! {
     without_proc: Proc [
         "a_path_that_fits_no_socket_address_is_connected_to":
             "such a path is dialed through /proc",
-        "an_embedder_reads_what_has_happened_since_the_start":
-            "the directory of a socket is not known, and that is reported",
         "an_embedder_reads_the_metrics_of_its_plugins_and_its_process":
             "those of the process are read from /proc",
     ];
