@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 /// Compares the lengths, and then the octets from the end, eight at a time. This is not the
 /// lexicographic order.
+#[inline]
 pub fn cmp_length_then_end(mut a: &[u8], mut b: &[u8]) -> Ordering {
     if a.len() != b.len() {
         return a.len().cmp(&b.len());
@@ -25,11 +26,18 @@ pub fn cmp_length_then_end(mut a: &[u8], mut b: &[u8]) -> Ordering {
     a.cmp(b)
 }
 
+/// Returns whether two sequences of octets are equal, comparing eight at a time.
+#[inline]
+pub fn are_equal(a: &[u8], b: &[u8]) -> bool {
+    cmp_length_then_end(a, b).is_eq()
+}
+
 /// A path as a key, sorted by [`cmp_length_then_end`].
 #[derive(Clone, Debug)]
 pub struct PathKey(pub Arc<Path>);
 
 impl Ord for PathKey {
+    #[inline]
     fn cmp(&self, other: &Self) -> Ordering {
         cmp_length_then_end(
             self.0.as_os_str().as_encoded_bytes(),
@@ -73,6 +81,7 @@ mod tests {
         for (i, a) in all.iter().enumerate() {
             for (j, b) in all.iter().enumerate() {
                 assert_eq!(cmp_length_then_end(a, b), i.cmp(&j), "{a:?} {b:?}");
+                assert_eq!(are_equal(a, b), a == b);
             }
         }
         assert!(all.is_sorted_by_key(|it| it.len()));

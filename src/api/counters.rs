@@ -10,6 +10,7 @@ use super::histogram::Histogram;
 use crate::handler::Plugin;
 use crate::manager::event::EventKind;
 use crate::manager::{Failure, Manager, Measurement, PluginEvent, Refusal};
+use crate::octets;
 use crate::watch::{Cause, Problem, Report};
 
 /// The counts of events and measurements since the start.
@@ -124,8 +125,10 @@ impl<T: Default> Table<T> {
     /// Returns the value with these labels, which is added if necessary; if the table is full,
     /// returns the value of the row [`OTHER`].
     fn find_or_add_row(&mut self, labels: [&str; 3]) -> &mut T {
-        let has_labels =
-            |(of, _): &([Box<str>; 3], T)| of.iter().zip(labels).all(|(a, b)| **a == *b);
+        let has_labels = |(of, _): &([Box<str>; 3], T)| {
+            let mut pairs = of.iter().zip(labels);
+            pairs.all(|(a, b)| octets::are_equal(a.as_bytes(), b.as_bytes()))
+        };
         let known = self.0.iter().position(has_labels);
         let at = known.unwrap_or_else(|| self.0.len().min(MAX_ROWS - 1));
         if at == self.0.len() {

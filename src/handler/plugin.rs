@@ -86,7 +86,7 @@ impl Plugin {
             )));
         } else if name.is_empty() {
             "plugin name is empty"
-        } else if name.contains(char::is_control) {
+        } else if !escape::is_plain(name.as_bytes()) && name.contains(char::is_control) {
             "plugin name contains a control character"
         } else if endpoint.contains(&0) {
             "plugin endpoint contains a NUL character"
@@ -148,6 +148,7 @@ fn normalized(path: &OsStr) -> Vec<Component<'_>> {
 pub(crate) struct NameKey(pub(crate) Arc<Plugin>);
 
 impl Ord for NameKey {
+    #[inline]
     fn cmp(&self, other: &Self) -> Ordering {
         let (a, b) = (&*self.0, &*other.0);
         cmp_length_then_end(a.name.as_bytes(), b.name.as_bytes())
@@ -178,12 +179,9 @@ impl AsRef<Self> for Plugin {
 /// Shows type and name, escaped: `CSIPlugin hostpath.csi.k8s.io`.
 impl fmt::Display for Plugin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "{} {}",
-            escape::text(&self.kind),
-            escape::text(&self.name)
-        )
+        escape::text(&self.kind).fmt(f)?;
+        f.write_str(" ")?;
+        escape::text(&self.name).fmt(f)
     }
 }
 

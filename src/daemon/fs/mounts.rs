@@ -28,6 +28,7 @@ use nix::sys::stat::Mode;
 
 use crate::config;
 use crate::daemon::source::Source;
+use crate::octets;
 use crate::time::Time;
 
 /// The mount table, and the directories that the user named, whose paths are followed wherever they
@@ -182,7 +183,9 @@ impl Mounts {
     /// Opens the directory at which a path resolution starts. The directory stays open, so that
     /// many paths below it can be opened in one turn.
     pub(crate) fn open_start(&self, dir: &Path) -> Result<Ref<'_, File>, Errno> {
-        let is_open = |(it, _): &(PathBuf, File)| it.as_os_str() == dir.as_os_str();
+        let dir_octets = dir.as_os_str().as_bytes();
+        let is_open =
+            |(it, _): &(PathBuf, File)| octets::are_equal(it.as_os_str().as_bytes(), dir_octets);
         if !self.start.borrow().as_ref().is_some_and(is_open) {
             let opened = open_named(dir)?;
             *self.start.borrow_mut() = Some((dir.to_owned(), opened));
@@ -242,9 +245,11 @@ impl Mounts {
 /// Returns the rest of a path that begins with `dir`, as [`Path::strip_prefix`] does. Octets are
 /// compared first, which is faster; components are compared only if that does not decide.
 fn strip_dir<'a>(path: &'a Path, dir: &Path) -> Option<&'a Path> {
-    let rest = path.as_os_str().as_bytes();
-    match rest.strip_prefix(dir.as_os_str().as_bytes()) {
-        Some([b'/', name @ ..]) if !matches!(name, [] | [b'/' | b'.', ..]) => {
+    let above = dir.as_os_str().as_bytes();
+    match path.as_os_str().as_bytes().split_at_checked(above.len()) {
+        Some((begin, [b'/', name @ ..]))
+            if !matches!(name, [] | [b'/' | b'.', ..]) && octets::are_equal(begin, above) =>
+        {
             Some(Path::new(OsStr::from_bytes(name)))
         }
         _ => path.strip_prefix(dir).ok(),
