@@ -13,7 +13,7 @@ use crate::daemon::connection::Connection;
 use crate::daemon::source::Source;
 use crate::manager::ConnectionId;
 
-/// The pidfds of the watched processes, by the connection to each.
+/// The pidfds of the watched processes, sorted by the connection to each.
 ///
 /// A process that serves several plugins is watched once for each of them, because equal ids do not
 /// prove that two peers are the same process: a process that called `listen` may have ended, and
@@ -46,14 +46,17 @@ impl PeerProcesses {
             Source::PeerProcess(conn).token(),
             Interest::READABLE,
         )?;
-        self.0.push((conn, process));
+        let place = self.0.partition_point(|(it, _)| *it < conn);
+        self.0.insert(place, (conn, process));
         Ok(())
     }
 
     /// Stops watching the peer process of this connection. Closing the descriptor removes it from
     /// the loop.
     pub(crate) fn remove(&mut self, conn: ConnectionId) {
-        self.0.retain(|(it, _)| *it != conn);
+        if let Ok(place) = self.0.binary_search_by_key(&conn, |(it, _)| *it) {
+            self.0.remove(place);
+        }
     }
 }
 
