@@ -98,8 +98,11 @@ pub(super) struct Summary {
 #[derive(Debug, Default)]
 pub(super) struct Changes {
     pub(super) generation: Generation,
-    /// The generation of each record's last change, with the record's socket, oldest first.
+    /// The generation of each record's last change, with the record's socket, oldest first. Between
+    /// them are earlier changes, whose socket was replaced by [`OUTDATED`].
     last: VecDeque<(Generation, SocketId)>,
+    /// The number of earlier changes in `last`.
+    outdated: usize,
     /// The records that were removed, oldest first.
     removed: VecDeque<Removed>,
     /// The total length of the paths of the removed records, in octets.
@@ -169,7 +172,12 @@ impl Changes {
     fn remove_last(&mut self, seen: &Seen) {
         let place = self.last.binary_search_by_key(&seen.generation, |it| it.0);
         if let Ok(place) = place {
-            self.last.remove(place);
+            self.last[place].1 = OUTDATED;
+            self.outdated += 1;
+        }
+        if self.outdated > self.last.len() / 2 {
+            self.last.retain(|it| it.1 != OUTDATED);
+            self.outdated = 0;
         }
     }
 
@@ -185,7 +193,8 @@ impl Changes {
         seen: Generation,
     ) -> impl Iterator<Item = (Generation, SocketId)> {
         let start = self.last.partition_point(|it| it.0 <= seen);
-        self.last.range(start..).copied()
+        let changes = self.last.range(start..).copied();
+        changes.filter(|it| it.1 != OUTDATED)
     }
 
     /// Returns the first removal after a generation, even if the record was also created after
@@ -195,6 +204,9 @@ impl Changes {
         self.removed.get(start)
     }
 }
+
+/// Stands for the socket of a change that is not the last one of its record. No socket has this ID.
+const OUTDATED: SocketId = SocketId(0);
 
 #[cfg(test)]
 mod tests {
