@@ -12,7 +12,7 @@
 
 use std::collections::VecDeque;
 
-use super::ids::{ConnectionId, Process, SocketId};
+use super::ids::{self, ConnectionId, Process, SocketId};
 use super::messages::Output;
 use crate::config::{DESCRIPTOR_RESERVE, SHORTAGE_WARNING_INTERVAL};
 use crate::grpc::Client;
@@ -145,10 +145,13 @@ impl Connections {
     }
 
     /// Returns the index of a connection, or the one at which to insert it.
+    #[inline]
     fn position(&self, conn: ConnectionId) -> Result<usize, usize> {
-        self.owners.binary_search_by_key(&conn, |owned| owned.id)
+        let later = self.last.0.wrapping_sub(conn.0);
+        ids::position(&self.owners, conn, later.into(), |owned| owned.id)
     }
 
+    #[inline]
     fn get_mut(&mut self, conn: ConnectionId) -> Option<&mut Owned> {
         let place = self.position(conn).ok()?;
         Some(&mut self.owners[place])

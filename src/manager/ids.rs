@@ -26,6 +26,24 @@ impl SocketId {
     }
 }
 
+/// Returns the index of an ID in a list sorted by ID, or the index at which to insert the ID.
+/// `later` is the number of IDs that were given out after this one: if all of them are in the list,
+/// no search is necessary.
+#[inline]
+pub(super) fn position<T, I: Copy + Ord>(
+    list: &[T],
+    id: I,
+    later: u64,
+    id_of: impl Fn(&T) -> I,
+) -> Result<usize, usize> {
+    let from_end = usize::try_from(later).unwrap_or(usize::MAX);
+    let likely = list.len().checked_sub(from_end.saturating_add(1));
+    match likely.filter(|at| id_of(&list[*at]) == id) {
+        Some(at) => Ok(at),
+        None => list.binary_search_by_key(&id, id_of),
+    }
+}
+
 /// The ID of one run of an operation. Never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct AttemptId(pub(super) u64);

@@ -196,6 +196,7 @@ impl Socket {
     }
 
     /// Returns the plugin for whose name the operation holds or awaits the lock.
+    #[inline]
     pub(super) fn claimed_name(&self) -> Option<&Arc<Plugin>> {
         self.running()?.claimed_plugin()
     }
@@ -238,6 +239,7 @@ impl Socket {
 
     /// Returns the time of the next attempt; `None` if the socket does not wait for a time, for
     /// example because it waits for a permit or the result of a dry run is final.
+    #[inline]
     pub(super) fn retry_at(&self) -> Option<Time> {
         let desired = self.desired.as_ref();
         let desired = desired.filter(|_| self.permit != Permit::Queued)?;

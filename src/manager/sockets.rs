@@ -9,7 +9,7 @@ use super::changes::State;
 use super::context::{Context, Work};
 use super::desired::Desired;
 use super::event::{EventKind, PluginEvent};
-use super::ids::SocketId;
+use super::ids::{self, SocketId};
 use super::names::Names;
 use super::operation::Event;
 use super::registered::{KnownBy, Registered};
@@ -59,11 +59,13 @@ impl Sockets {
     }
 
     /// Returns the socket with that ID, unless it is taken out.
+    #[inline]
     pub(super) fn get(&self, id: SocketId) -> Option<&Socket> {
         self.by_id[self.index_of(id)?].1.as_deref()
     }
 
     /// Returns the socket with that ID, unless it is taken out.
+    #[inline]
     pub(super) fn get_mut(&mut self, id: SocketId) -> Option<&mut Socket> {
         let at = self.index_of(id)?;
         self.by_id[at].1.as_deref_mut()
@@ -73,17 +75,20 @@ impl Sockets {
     /// socket. Returns the socket and its index. The caller must put the socket back, and no socket
     /// is added or removed before that. Returns `None` if the socket is taken out already or does
     /// not exist.
+    #[inline]
     pub(super) fn take_out(&mut self, id: SocketId) -> Option<(usize, Box<Socket>)> {
         let at = self.index_of(id)?;
         Some((at, self.by_id[at].1.take()?))
     }
 
+    #[inline]
     fn index_of(&self, id: SocketId) -> Option<usize> {
-        self.by_id.binary_search_by_key(&id, |(it, _)| *it).ok()
+        ids::position(&self.by_id, id, self.last.wrapping_sub(id.0), |it| it.0).ok()
     }
 
     /// Puts back a socket that was taken out, and queues its examination if it is dirty. If nothing
     /// is known about its path any more, removes the path instead.
+    #[inline]
     pub(super) fn put_back(&mut self, at: usize, socket: Box<Socket>, context: &mut Context) {
         debug_assert_eq!(self.by_id[at].0, socket.id);
         if socket.is_empty() {
