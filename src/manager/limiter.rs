@@ -27,7 +27,8 @@ use crate::time::Time;
 /// The permits, and the queue of sockets that wait for one.
 #[derive(Debug, Default)]
 pub(super) struct Limiter {
-    /// The sockets whose operations hold a permit, and the time since which each holds it.
+    /// The sockets whose operations hold a permit, and the time since which each holds it, sorted
+    /// by that time.
     pub(super) held: Vec<(SocketId, Time)>,
     pub(super) queue: VecDeque<SocketId>,
     /// The time at which the next permit is due for release.
@@ -55,19 +56,27 @@ impl Limiter {
         self.queue.drain(..ready)
     }
 
+    /// Takes back the permit of a socket, unless it was released.
+    pub(super) fn take_back(&mut self, socket: SocketId) {
+        if let Some(at) = self.held.iter().position(|(holder, _)| *holder == socket) {
+            self.held.remove(at);
+        }
+    }
+
     /// Returns the time at which the next permit is due for release; `None` if the queue is empty
     /// or no permit is held.
     fn next_release(&self) -> Option<Time> {
         if self.queue.is_empty() {
             return None;
         }
-        let since = self.held.iter().map(|(_, since)| *since).min();
-        since.map(|since| since + PERMIT_TIME)
+        let (_, since) = self.held.first()?;
+        Some(*since + PERMIT_TIME)
     }
 
     /// Releases every permit that was held for [`PERMIT_TIME`].
     fn release_due(&mut self, now: Time) {
-        self.held.retain(|(_, since)| now < *since + PERMIT_TIME);
+        let is_due = |(_, since): &(SocketId, Time)| *since + PERMIT_TIME <= now;
+        self.held.drain(..self.held.partition_point(is_due));
     }
 
     /// Schedules the next release of a permit if sockets are in the queue. Must be called after the

@@ -182,7 +182,7 @@ impl Manager {
                 socket.permit = Permit::Held;
             }
             (Permit::Held, false) => {
-                self.limiter.held.retain(|(holder, _)| *holder != id);
+                self.limiter.take_back(id);
                 // mutation: the release of a permit is applied twice
                 socket.permit = Permit::None;
             }
