@@ -92,6 +92,11 @@ const NANOS_PER_SECOND: u64 = 1_000_000_000;
 /// Formats a time of day as in RFC 3339 (UTC, milliseconds), given the time since the beginning of
 /// 1970.
 pub(crate) fn rfc3339(since_1970: Duration) -> String {
+    String::from_utf8(rfc3339_octets(since_1970).into()).expect("it is ASCII")
+}
+
+/// Formats a time of day as [`rfc3339`] does, in ASCII.
+pub(crate) fn rfc3339_octets(since_1970: Duration) -> [u8; 24] {
     let seconds = since_1970.as_secs();
     let (year, month, day) = date(seconds / 86_400);
     let (hour, minute, second) = (seconds / 3600 % 24, seconds / 60 % 60, seconds % 60);
@@ -112,7 +117,7 @@ pub(crate) fn rfc3339(since_1970: Duration) -> String {
             number /= 10;
         }
     }
-    String::from_utf8(text.into()).expect("it is ASCII")
+    text
 }
 
 /// Returns the year, month and day of the day with this number, where 1 January 1970 is 0.

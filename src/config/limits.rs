@@ -473,7 +473,7 @@ pub const LOG_SHARE_OF_PLUGIN: LogShare = LogShare {
 pub const LOG_REPORT_INTERVAL: Duration = Duration::from_secs(5);
 
 /// The maximum number of shares that are remembered: beyond that, the least used one is dropped.
-pub const MAX_LOG_SHARES: usize = 64;
+pub const MAX_LOG_SHARES: usize = 32;
 
 /// The size of the buffer for log lines while standard error cannot be written (bytes). Lines that
 /// do not fit are counted and dropped.

@@ -349,7 +349,8 @@ impl Source for PluginEvent {
 impl fmt::Display for PluginEvent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(socket) = &self.socket {
-            write!(f, "{}: ", escape::path(socket))?;
+            escape::path(socket).fmt(f)?;
+            f.write_str(": ")?;
         }
         if self.attempt > 0 {
             write!(f, "attempt {}: ", self.attempt)?;

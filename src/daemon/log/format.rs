@@ -11,7 +11,7 @@ use serde::Serialize;
 use crate::config::LogFormat;
 use crate::daemon::time_of_day::time_of_day;
 use crate::escape;
-use crate::time::rfc3339;
+use crate::time::rfc3339_octets;
 
 /// The format of lines, and whether they have colours.
 #[derive(Debug)]
@@ -62,7 +62,8 @@ impl Style {
         fields: Option<&dyn Source>,
         line: &mut Vec<u8>,
     ) {
-        let time = rfc3339(time_of_day());
+        let time = rfc3339_octets(time_of_day());
+        let time = std::str::from_utf8(&time).expect("it is ASCII");
         let name = level.as_str();
         match self.format {
             LogFormat::Text => {
@@ -71,13 +72,13 @@ impl Style {
                     _ => ["", ""],
                 };
                 let space = &"      "[name.len()..];
-                for part in [&time, " ", begin, name, end, space, message] {
+                for part in [time, " ", begin, name, end, space, message] {
                     line.extend_from_slice(part.as_bytes());
                 }
             }
             LogFormat::Json => {
                 let mut object = Object(line);
-                object.add("time", &time);
+                object.add("time", time);
                 object.add("level", name);
                 object.add("target", target);
                 object.add("message", message);

@@ -4,6 +4,7 @@
 //! The limiter does not have a clock and does not write: callers pass the time, and the limiter
 //! returns decisions and counts.
 
+use std::mem;
 use std::time::Duration;
 
 use crate::config::{LOG_REPORT_INTERVAL, LOG_SHARE_OF_PLUGIN, LogShare, MAX_LOG_SHARES};
@@ -17,7 +18,7 @@ pub(super) struct Limiter {
     share: LogShare,
     all: Bucket,
     /// Sorted by subject as [`cmp_length_then_end`] sorts.
-    by_subject: Vec<(Box<str>, Bucket)>,
+    by_subject: Vec<(String, Bucket)>,
     /// The time at which the suppressed lines are reported, if there are any.
     report_at: Option<Time>,
 }
@@ -94,27 +95,25 @@ impl Limiter {
     pub(super) fn take_suppressed(&mut self) -> Vec<(String, u64)> {
         self.report_at = None;
         let subjects = self.by_subject.iter_mut();
-        let subjects = subjects.map(|(subject, bucket)| (&**subject, bucket));
+        let subjects = subjects.map(|(subject, bucket)| (subject.as_str(), bucket));
         let suppressing = subjects
             .chain([("log", &mut self.all)])
             .filter(|(_, bucket)| bucket.suppressed > 0);
         suppressing
-            .map(|(subject, bucket)| (subject.into(), std::mem::take(&mut bucket.suppressed)))
+            .map(|(subject, bucket)| (subject.into(), mem::take(&mut bucket.suppressed)))
             .collect()
     }
 
     /// Returns the bucket of a subject. If it is missing, adds a full one, in place of the fullest
     /// of the others if there are too many.
     fn get_or_insert_bucket(&mut self, subject: &str) -> &mut Bucket {
-        let mut found = self.find(subject);
-        if found.is_err() && self.by_subject.len() >= MAX_LOG_SHARES {
-            self.remove_fullest();
-            found = self.find(subject);
-        }
-        let at = found.unwrap_or_else(|at| {
-            let new = (subject.into(), Bucket::default());
-            self.by_subject.insert(at, new);
-            at
+        let at = self.find(subject).unwrap_or_else(|at| {
+            if self.by_subject.len() < MAX_LOG_SHARES {
+                let new = (subject.to_owned(), Bucket::default());
+                self.by_subject.insert(at, new);
+                return at;
+            }
+            self.replace_fullest(at, subject)
         });
         &mut self.by_subject[at].1
     }
@@ -125,13 +124,23 @@ impl Limiter {
             .binary_search_by(|(it, _)| cmp_length_then_end(it.as_bytes(), subject.as_bytes()))
     }
 
-    /// Removes the fullest bucket. Its suppressed lines are counted in the bucket of all lines.
-    fn remove_fullest(&mut self) {
+    /// Replaces the fullest bucket by that of a subject, which belongs before the one at `at`.
+    /// Returns the index of the new one. The suppressed lines of the old one are counted in the
+    /// bucket of all lines.
+    fn replace_fullest(&mut self, at: usize, subject: &str) -> usize {
         let buckets = self.by_subject.iter().enumerate();
         let fullest = buckets.min_by_key(|(_, (_, it))| it.full_at);
-        if let Some(at) = fullest.map(|(at, _)| at) {
-            let (_, removed) = self.by_subject.remove(at);
-            self.all.suppressed += removed.suppressed;
+        let fullest = fullest.map_or(0, |(fullest, _)| fullest);
+        let (name, bucket) = &mut self.by_subject[fullest];
+        name.clear();
+        name.push_str(subject);
+        self.all.suppressed += mem::take(bucket).suppressed;
+        if fullest < at {
+            self.by_subject[fullest..at].rotate_left(1);
+            at - 1
+        } else {
+            self.by_subject[at..=fullest].rotate_right(1);
+            at
         }
     }
 }
