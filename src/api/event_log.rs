@@ -83,8 +83,8 @@ impl EventLog {
             sum -= find(&oldest).map_or(0, |it| it.len);
             excess.push(oldest);
         }
-        of_subject.push(generation);
-        of_subject.sort_unstable();
+        let place = of_subject.partition_point(|it| *it < generation);
+        of_subject.insert(place, generation);
         let before = repeated.and_then(|it| self.remove(it));
         let (count, first) = before.map_or((1, now), |before| {
             (before.count.saturating_add(1), before.first)
@@ -118,8 +118,13 @@ impl EventLog {
 
     /// Returns the index of the first event after a generation.
     fn index_after(&self, generation: Generation) -> usize {
-        self.events
-            .partition_point(|it| it.generation <= generation)
+        match self.events.back() {
+            // Most events are added at the end, and most readers have seen all of them.
+            Some(newest) if newest.generation <= generation => self.events.len(),
+            _ => self
+                .events
+                .partition_point(|it| it.generation <= generation),
+        }
     }
 
     /// Returns the generation of the newest event that was dropped, and the time of its last
