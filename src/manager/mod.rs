@@ -318,10 +318,10 @@ impl Manager {
         instances.iter().map(|instance| &instance.plugin)
     }
 
-    /// Returns the plugin to use for the type and the name of `of`, or `None` if no plugin of that
-    /// name is registered.
-    pub(crate) fn current_plugin(&self, of: &Arc<Plugin>) -> Option<&Arc<Plugin>> {
-        Some(&self.names.current_instance(of)?.plugin)
+    /// Returns the socket of the plugin to use for the type and the name of `of`, or `None` if no
+    /// plugin of that name is registered.
+    pub(crate) fn current_socket(&self, of: &Arc<Plugin>) -> Option<&Socket> {
+        self.sockets.get(self.names.current_instance(of)?.socket)
     }
 
     /// Assigns plugins of these types to `handler`, instead of to an earlier handler. Attempts that

@@ -13,10 +13,12 @@
 //! Nothing is replaced or removed except symbolic links, files with the name [`NEW`] and empty
 //! directories. The process that holds the lock of a run directory maintains the links there.
 
+use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::fs::{self, DirBuilder};
 use std::io;
 use std::mem;
+use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::{DirBuilderExt as _, symlink};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -35,6 +37,7 @@ use crate::escape;
 use crate::handler::{NameKey, Plugin};
 use crate::manager::event::EventKind;
 use crate::manager::{Manager, PluginEvent, Socket};
+use crate::octets;
 use crate::time::Time;
 
 /// The links, and the names whose links have to be set.
@@ -44,8 +47,8 @@ pub(crate) struct ByName {
     dir: PathBuf,
     path_map: PathMap,
     _lock: FileLock,
-    /// The types and names whose links are set at `set_at`, possibly with duplicates.
-    changed: Vec<NameKey>,
+    /// The types and names whose links are set at `set_at`.
+    changed: BTreeSet<NameKey>,
     set_at: Time,
     /// Whether all links are to be compared once the first scan is over.
     awaits_scan: bool,
@@ -77,7 +80,7 @@ impl ByName {
             dir,
             path_map,
             _lock: lock,
-            changed: Vec::new(),
+            changed: BTreeSet::new(),
             set_at: Time::ZERO,
             compare_at: None,
             has_restored: true,
@@ -107,7 +110,7 @@ impl ByName {
             return;
         };
         if self.changed.len() < MAX_CHANGED_LINKS {
-            self.changed.push(NameKey(plugin.clone()));
+            self.changed.insert(NameKey(plugin.clone()));
         } else {
             self.compare_at.get_or_insert(self.set_at);
         }
@@ -162,10 +165,8 @@ impl ByName {
             self.queue_all_and_prune(manager)?;
         }
         self.has_restored = self.has_restored && manager.has_restored();
-        self.changed.sort_unstable();
-        self.changed.dedup();
         for _ in 0..most {
-            let Some(NameKey(plugin)) = self.changed.pop() else {
+            let Some(NameKey(plugin)) = self.changed.pop_first() else {
                 break;
             };
             self.set_link(&plugin, world)?;
@@ -181,8 +182,8 @@ impl ByName {
         let plugins = registered.chain(manager.restored_plugins());
         self.changed.extend(plugins.cloned().map(NameKey));
         let changed = self.changed.iter();
-        let paths = changed.filter_map(|NameKey(it)| link_path(&it.kind, &it.name));
-        let mut kept: Vec<PathBuf> = paths.map(|path| self.dir.join(path)).collect();
+        let paths = changed.filter_map(|NameKey(it)| link_path(&self.dir, &it.kind, &it.name));
+        let mut kept: Vec<PathBuf> = paths.collect();
         kept.sort_unstable();
         for of_type in entries(&self.dir) {
             for link in entries(&of_type) {
@@ -200,36 +201,37 @@ impl ByName {
     /// Creates, replaces or removes the link of a name, unless it is already right. A file that is
     /// not a link stays.
     fn set_link(&mut self, changed: &Arc<Plugin>, world: &World<'_>) -> io::Result<()> {
-        let Some(link) = link_path(&changed.kind, &changed.name) else {
+        let Some(path) = link_path(&self.dir, &changed.kind, &changed.name) else {
             return Ok(()); // The type or name is too long for a file name.
         };
-        let mut path = PathBuf::with_capacity(self.dir.as_os_str().len() + 1 + link.len());
-        path.push(&self.dir);
-        path.push(link);
-        let current = self.current_plugin(world.manager, changed);
-        let target = current.map(|plugin| (self.path_map.translate(&plugin.endpoint), plugin));
+        let current = world.manager.current_socket(changed);
+        let registered = current.and_then(Socket::registered);
+        let plugin = registered.map(|it| &it.plugin);
+        let plugin = plugin.or_else(|| self.restored_plugin(world.manager, changed));
+        let target = plugin.map(|plugin| self.path_map.translate(&plugin.endpoint));
         // A plugin may report any path, and not every handler checks the path by connecting to it.
         // A socket that the watch has found need not be examined again.
-        let target = target.filter(|(target, plugin)| {
-            let socket = world
-                .manager
-                .socket(&plugin.socket)
-                .and_then(Socket::desired);
-            let is_found = socket.is_some_and(|it| !it.identity.is_of_announcement())
-                && target.as_os_str() == plugin.socket.as_os_str();
+        let target = target.filter(|target| {
+            let is_found = current.is_some_and(|socket| {
+                let desired = socket.desired();
+                desired.is_some_and(|it| !it.identity.is_of_announcement())
+                    && octets::are_equal(
+                        target.as_os_str().as_bytes(),
+                        socket.path().as_os_str().as_bytes(),
+                    )
+            });
             target.is_absolute() && (is_found || (world.is_socket)(target))
         });
-        let changed = Self::update_link(&path, target.as_ref().map(|(target, _)| &**target));
-        changed.or_else(
-            |error| match Errno::from_raw(error.raw_os_error().unwrap_or(0)) {
+        Self::update_link(&path, target.as_deref()).or_else(|error| {
+            match Errno::from_raw(error.raw_os_error().unwrap_or(0)) {
                 // Another file is at the path, or above it, or the target is too long.
                 Errno::EINVAL | Errno::ENOTDIR | Errno::ENAMETOOLONG => {
                     log::debug!("{}: cannot change the link: {error}", escape::path(&path));
                     Ok(())
                 }
                 _ => Err(error),
-            },
-        )
+            }
+        })
     }
 
     /// Points the link at `path` to `target`. Without a target, removes the link and, if it was the
@@ -266,18 +268,15 @@ impl ByName {
         }
     }
 
-    /// Returns the plugin to use for a name: the newest registered one, else a restored one that
-    /// has not answered since the restart ([`Manager::restored_plugins`]).
-    fn current_plugin<'a>(
+    /// Returns the plugin to use for a name while none is registered: one that was restored and has
+    /// not answered since the restart ([`Manager::restored_plugins`]).
+    fn restored_plugin<'a>(
         &self,
         manager: &'a Manager,
         of: &Arc<Plugin>,
     ) -> Option<&'a Arc<Plugin>> {
-        let restored = || {
-            let restored = self.has_restored.then(|| manager.restored_plugins());
-            restored?.find(|it| it.name == of.name && it.kind == of.kind)
-        };
-        manager.current_plugin(of).or_else(restored)
+        let mut restored = self.has_restored.then(|| manager.restored_plugins())?;
+        restored.find(|it| it.name == of.name && it.kind == of.kind)
     }
 }
 

@@ -6,35 +6,41 @@
 //! URL, so that each file name has one meaning. No name is hidden, is `.` or `..`, or contains a
 //! slash.
 
+use std::ffi::OsString;
 use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
 
-/// Returns the path of the link to the plugins of a type and name, relative to the directory of all
-/// links: `TYPE/NAME.sock`. Returns `None` if the type or the name is empty, or is too long for a
-/// file name ([`MAX_NAME`]).
-pub(super) fn link_path(kind: &str, name: &str) -> Option<String> {
-    let mut path = String::with_capacity(kind.len() + 1 + name.len() + SUFFIX.len());
+/// Returns the path of the link to the plugins of a type and name, in the directory of all links:
+/// `DIR/TYPE/NAME.sock`. Returns `None` if the type or the name is empty, or is too long for a file
+/// name ([`MAX_NAME`]).
+pub(super) fn link_path(dir: &Path, kind: &str, name: &str) -> Option<PathBuf> {
+    let dir_len = dir.as_os_str().len() + 1;
+    let mut path = OsString::with_capacity(dir_len + kind.len() + 1 + name.len() + SUFFIX.len());
+    path.push(dir);
+    path.push("/");
     push_encoded(&mut path, kind);
-    let kind_len = path.len();
-    path.push('/');
+    let kind_len = path.len() - dir_len;
+    path.push("/");
     push_encoded(&mut path, name);
-    path.push_str(SUFFIX);
-    let name_len = path.len() - kind_len - 1;
+    path.push(SUFFIX);
+    let name_len = path.len() - dir_len - kind_len - 1;
     let is_empty = kind.is_empty() || name.is_empty();
     let fits = kind_len <= MAX_NAME && name_len <= MAX_NAME;
-    (fits && !is_empty).then_some(path)
+    (fits && !is_empty).then(|| path.into())
 }
 
 /// Appends a type or a name to a path, encoded.
-fn push_encoded(path: &mut String, text: &str) {
+fn push_encoded(path: &mut OsString, text: &str) {
     if !text.starts_with('.') && text.bytes().all(is_plain) {
-        return path.push_str(text);
+        return path.push(text);
     }
     for (at, byte) in text.bytes().enumerate() {
-        if is_plain(byte) && (at, byte) != (0, b'.') {
-            path.push(char::from(byte));
+        let is_plain = is_plain(byte) && (at, byte) != (0, b'.');
+        let _ = if is_plain {
+            path.write_char(char::from(byte))
         } else {
-            let _ = write!(path, "%{byte:02X}");
-        }
+            write!(path, "%{byte:02X}")
+        };
     }
 }
 
@@ -53,6 +59,13 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
+
+    /// Returns the path of a link relative to the directory of all links.
+    fn relative_path(kind: &str, name: &str) -> Option<String> {
+        let path = link_path(Path::new("/by-name"), kind, name)?;
+        let path = path.strip_prefix("/by-name").unwrap();
+        Some(path.to_str().unwrap().to_owned())
+    }
 
     #[test]
     fn safe_names_stand_for_themselves_and_others_are_encoded() {
@@ -75,7 +88,7 @@ mod tests {
             ("\u{1b}", "a\nb\\", "%1B/a%0Ab%5C.sock"),
             ("T", "a.sock", "T/a.sock.sock"),
         ] {
-            let path = link_path(kind, name).unwrap();
+            let path = relative_path(kind, name).unwrap();
             assert_eq!(path, expected);
         }
     }
@@ -85,7 +98,7 @@ mod tests {
         let texts = (0..=0x7f_u8).map(|byte| char::from(byte).to_string());
         let all = texts.flat_map(|text| [text.clone(), format!("a{text}"), format!("{text}a")]);
         let names: BTreeSet<String> = all.collect();
-        let paths = names.iter().filter_map(|name| link_path(name, "x"));
+        let paths = names.iter().filter_map(|name| relative_path(name, "x"));
         let paths: BTreeSet<String> = paths.collect();
         assert_eq!(paths.len(), names.len());
         for path in paths {
@@ -99,9 +112,13 @@ mod tests {
     #[test]
     fn a_name_may_be_as_long_as_a_file_name() {
         let name = |length| "n".repeat(length);
-        assert!(link_path("T", &name(250)).is_some() && link_path("T", &name(251)).is_none());
-        assert!(link_path(&name(255), "n").is_some() && link_path(&name(256), "n").is_none());
-        assert!(link_path("T", &"/".repeat(84)).is_none());
-        assert!(link_path("", "n").is_none() && link_path("T", "").is_none());
+        assert!(
+            relative_path("T", &name(250)).is_some() && relative_path("T", &name(251)).is_none()
+        );
+        assert!(
+            relative_path(&name(255), "n").is_some() && relative_path(&name(256), "n").is_none()
+        );
+        assert!(relative_path("T", &"/".repeat(84)).is_none());
+        assert!(relative_path("", "n").is_none() && relative_path("T", "").is_none());
     }
 }
