@@ -305,14 +305,15 @@ impl Watch {
         kind: EntryKind,
         now: Time,
     ) -> Result<(), Problem> {
-        if !self.tree.contains(dir) {
+        let Some(parent) = self.tree.get(dir) else {
             return Ok(()); // The directory has been removed from the tree in the meantime.
-        }
+        };
+        let known = parent.child(path);
         let (identity, is_link) = match kind {
             EntryKind::Socket(identity) => (identity, false),
             EntryKind::Link(identity) => (identity, true),
             EntryKind::Directory => {
-                match self.tree.child(dir, path) {
+                match known {
                     Some(Child::Directory) => return Ok(()),
                     Some(Child::Socket(_)) => self.remove_path(path, now),
                     None => {}
@@ -323,7 +324,7 @@ impl Watch {
             }
             EntryKind::Other | EntryKind::Unknown => return Ok(()),
         };
-        match self.tree.child(dir, path) {
+        match known {
             Some(Child::Socket(known)) if known == identity => return Ok(()),
             Some(Child::Socket(_)) if self.tree.socket_mut(identity).is_none() => {
                 // The path is reported as found again, without being reported as lost.

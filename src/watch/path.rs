@@ -5,26 +5,36 @@
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
+
+use memchr::memrchr;
+use smallvec::SmallVec;
 
 /// Returns the path of a name in a directory.
 pub(super) fn join(dir: &Path, name: &OsStr) -> Arc<Path> {
-    let mut path = PathBuf::with_capacity(dir.as_os_str().len() + 1 + name.len());
-    path.push(dir);
-    path.push(name);
-    path.into()
+    let mut path = SmallVec::<[u8; USUAL]>::new();
+    path.extend_from_slice(dir.as_os_str().as_bytes());
+    if !matches!(path.last(), None | Some(b'/')) {
+        path.push(b'/');
+    }
+    path.extend_from_slice(name.as_bytes());
+    Path::new(OsStr::from_bytes(&path)).into()
 }
 
 /// Returns the directory and the name of a path made by [`join`].
 pub(super) fn dir_and_name(path: &Path) -> (&Path, &OsStr) {
     let octets = path.as_os_str().as_bytes();
-    let slash = octets.iter().rposition(|&octet| octet == b'/');
+    let slash = memrchr(b'/', octets);
     // The slash belongs to neither, unless the directory is the root directory.
     let (dir_end, name_at) = slash.map_or((0, 0), |slash| (slash.max(1), slash + 1));
     let dir = OsStr::from_bytes(&octets[..dir_end]);
     (Path::new(dir), OsStr::from_bytes(&octets[name_at..]))
 }
+
+/// The length in octets up to which a path is joined without a buffer on the heap: more than that
+/// of a usual path.
+const USUAL: usize = 128;
 
 #[cfg(test)]
 mod tests {

@@ -73,6 +73,13 @@ pub(super) struct Removed {
     pub(super) watches: Vec<WatchId>,
 }
 
+impl Dir {
+    /// Returns the known entry at a path in this directory.
+    pub(super) fn child(&self, path: &Arc<Path>) -> Option<Child> {
+        self.children.get(&PathKey(path.clone())).copied()
+    }
+}
+
 impl Tree {
     /// Adds an unknown root.
     pub(super) fn add_root(&mut self, path: &Arc<Path>) {
@@ -188,8 +195,7 @@ impl Tree {
 
     /// Returns the known entry of a directory at a path.
     pub(super) fn child(&self, dir: &Path, path: &Arc<Path>) -> Option<Child> {
-        let dir = self.get(dir)?;
-        dir.children.get(&PathKey(path.clone())).copied()
+        self.get(dir)?.child(path)
     }
 
     /// Returns the known paths in a directory.
