@@ -2,7 +2,6 @@
 
 use std::fs::{self, File};
 use std::io;
-use std::os::fd::AsRawFd as _;
 use std::os::linux::net::SocketAddrExt as _;
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::net::SocketAddr;
@@ -11,6 +10,7 @@ use std::path::{Path, PathBuf};
 use mio::net::UnixStream;
 use nix::errno::Errno;
 use nix::fcntl::OFlag;
+use rustix::path::DecInt;
 
 use super::mounts::{Mounts, open_named};
 use super::open_path::{OpenError, open_path};
@@ -177,7 +177,7 @@ pub(crate) fn path_outside<'a>(
 
 /// Returns the path in `/proc` that leads to an open file.
 fn fd_path(file: &File) -> String {
-    format!("/proc/self/fd/{}", file.as_raw_fd())
+    ["/proc/self/fd/", DecInt::from_fd(file).as_str()].concat()
 }
 
 fn open_error(error: OpenError) -> DialError {
@@ -205,6 +205,7 @@ fn dial_error(error: &io::Error) -> DialError {
 #[cfg(test)]
 mod tests {
     use std::ffi::OsString;
+    use std::os::fd::AsRawFd as _;
     use std::os::unix::ffi::OsStringExt as _;
     use std::os::unix::fs::symlink;
     use std::os::unix::net::UnixListener;

@@ -2,9 +2,11 @@
 //!
 //! [`crate::watch`] decides what to do with the names that are found.
 
+use std::ffi::OsStr;
 use std::fs::{self, DirBuilder, File};
 use std::io;
 use std::os::fd::AsRawFd as _;
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::os::unix::fs::{DirBuilderExt as _, FileTypeExt as _};
 use std::path::{Path, PathBuf};
 
@@ -135,7 +137,9 @@ pub(crate) fn list(dir: &Path, at: &Path, mounts: &Mounts) -> Result<Listing, Pr
         is_cut: false,
         unreported: mounts.unreporting_file_system(dir),
     };
-    let (mut path, mut examined) = (PathBuf::new(), 0);
+    let mut examined = 0;
+    let mut path = dir.join("").into_os_string().into_vec();
+    let dir_len = path.len();
     let opened = fs::read_dir(at).map_err(|error| read_problem(&error))?;
     for (count, entry) in opened.enumerate() {
         if count >= config::MAX_NAMES || examined >= config::MAX_EXAMINED_NAMES {
@@ -144,18 +148,18 @@ pub(crate) fn list(dir: &Path, at: &Path, mounts: &Mounts) -> Result<Listing, Pr
         }
         let entry = entry.map_err(|error| read_problem(&error))?;
         let name = entry.file_name();
-        path.clear();
-        path.push(dir);
-        path.push(&name);
+        path.truncate(dir_len);
+        path.extend_from_slice(name.as_bytes());
+        let path = Path::new(OsStr::from_bytes(&path));
         let kind = match entry.file_type() {
             // getdents64(2) usually returns the type of an entry, so a directory is not examined.
             Ok(found) if found.is_dir() => EntryKind::Directory,
             Ok(found) if found.is_socket() || found.is_symlink() => {
                 examined += 1 + usize::from(found.is_symlink());
-                examine_path(&path, mounts)
+                examine_path(path, mounts)
             }
             Ok(_) => EntryKind::Other,
-            Err(error) => kind_after_error(&path, &error),
+            Err(error) => kind_after_error(path, &error),
         };
         // Other kinds of file are listed only for the debug log.
         if kind != EntryKind::Other || log::log_enabled!(log::Level::Debug) {
