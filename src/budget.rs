@@ -115,6 +115,7 @@ pub(crate) fn spilled_octets<A: Array>(list: &SmallVec<A>) -> usize {
 
 /// Reserves memory for `size` octets: doubles the capacity, as vectors do, but not beyond `most`,
 /// which must not be less than `size`.
+#[inline]
 pub(crate) fn grow_capacity(octets: &mut Vec<u8>, size: usize, most: usize) {
     if size > octets.capacity() {
         let doubled = octets.capacity().saturating_mul(2).clamp(size, most);

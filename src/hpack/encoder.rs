@@ -47,6 +47,7 @@ impl<'a> Encoder<'a> {
     }
 
     /// Appends fields that are already encoded.
+    #[inline]
     pub fn push_encoded(&mut self, fields: &Encoded) -> &mut Self {
         self.out.extend_from_slice(fields.octets());
         self.list_size += fields.list_size;
@@ -59,6 +60,7 @@ impl<'a> Encoder<'a> {
         self.list_size
     }
 
+    #[inline]
     fn push_string(&mut self, octets: &[u8]) {
         integer::encode(octets.len(), 7, PLAIN, self.out);
         self.out.extend_from_slice(octets);

@@ -7,6 +7,7 @@ use super::Error;
 
 /// Removes an integer with a prefix of `prefix_bits` (1 to 8) from the front of `input` and returns
 /// it. The high bits of the first octet are ignored.
+#[inline]
 pub(super) fn decode(input: &mut &[u8], prefix_bits: u32) -> Result<usize, Error> {
     let max_prefix = max_prefix(prefix_bits);
     let prefix = usize::from(next_octet(input)? & max_prefix);

@@ -55,6 +55,7 @@ impl Table {
     }
 
     /// Returns the name and the value at `place`.
+    #[inline]
     pub(super) fn at(&self, place: Place) -> (&[u8], &[u8]) {
         let Place { begin, middle, end } = place;
         (&self.octets[begin..middle], &self.octets[middle..end])

@@ -60,6 +60,7 @@ impl Deframer {
     }
 
     /// Returns the payload of the frame that was taken last.
+    #[inline]
     pub(super) fn payload(&self) -> &[u8] {
         self.octets[self.start..self.next]
             .get(HEAD..)
@@ -100,6 +101,7 @@ impl Deframer {
     ///
     /// RFC 9113 §4.2: "An endpoint MUST send an error code of FRAME_SIZE_ERROR if a frame exceeds
     /// the size defined in SETTINGS_MAX_FRAME_SIZE": the head is enough to return this error.
+    #[inline]
     fn peek_head(&self) -> Result<Option<Head>, Violation> {
         let waiting = self.untaken_octets();
         let Some(head) = waiting.first_chunk() else {

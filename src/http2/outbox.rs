@@ -175,6 +175,7 @@ impl Outbox {
     }
 
     /// Moves the unsent octets to the front if they are at most half of the buffer.
+    #[inline]
     fn compact(&mut self) {
         if self.sent < self.octets.len() - self.sent {
             return;

@@ -87,6 +87,7 @@ impl Streams {
     }
 
     /// Returns the open stream with this identifier.
+    #[inline]
     pub(super) fn get_mut(&mut self, id: StreamId) -> Option<&mut Stream> {
         let index = self.index(id)?;
         self.open.get_mut(index)
@@ -103,6 +104,7 @@ impl Streams {
     /// Closed: "An endpoint MAY treat receipt of any other type of frame on a closed stream as a
     /// connection error [...] of type STREAM_CLOSED, except as noted below". The exceptions are
     /// WINDOW_UPDATE, RST_STREAM, and any frame on a stream that this end reset.
+    #[inline]
     pub(super) fn find(&mut self, kind: FrameType, id: StreamId) -> Result<Found<'_>, Violation> {
         // §5.1.1: "Streams initiated by a client MUST use odd-numbered stream identifiers".
         let is_of_client = id.get() % 2 == 1;
@@ -148,6 +150,7 @@ impl Streams {
     }
 
     /// Removes a stream if both sides have ended it.
+    #[inline]
     pub(super) fn remove_if_closed(&mut self, id: StreamId) {
         match self.get_mut(id) {
             Some(stream) if !stream.can_send && !stream.can_receive => self.remove(id, true),
@@ -173,6 +176,7 @@ impl Streams {
     }
 
     /// Returns the index of the open stream with this identifier.
+    #[inline]
     fn index(&self, id: StreamId) -> Option<usize> {
         // Most frames are on the oldest stream, because most answers come in order.
         if self.open.first()?.id == id {

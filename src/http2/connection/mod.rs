@@ -205,6 +205,7 @@ impl Connection {
     }
 
     /// Returns why the connection has ended or is closing, or `None` if neither.
+    #[inline]
     pub fn close_reason(&self) -> Option<ConnectionError> {
         match (&self.phase, &self.goaway_received) {
             (Phase::Ended { error, .. }, _) => Some(error.clone()),
@@ -220,6 +221,7 @@ impl Connection {
 
     /// Advances the time, which never decreases. If nothing waits to be written, also restarts the
     /// time that the peer has to read.
+    #[inline]
     fn advance_time_to(&mut self, now: Time) {
         self.now = self.now.max(now);
         if self.outbox.transmit().is_empty() {
@@ -305,27 +307,27 @@ impl Connection {
         self.outbox.push_control(FrameType::GOAWAY, 0, &payload);
     }
 
-    /// Returns the next deadline of the peer, and what the peer must have done by then; `None` if
-    /// the peer has no deadline.
-    fn next_deadline(&self) -> Option<(Time, Awaited)> {
+    /// Returns the deadlines of the peer for its SETTINGS, for the rest of a header block, and for
+    /// reading what waits to be written.
+    #[inline]
+    fn deadlines(&self) -> [Option<Time>; 3] {
         if self.is_ended() {
-            return None;
+            return [None; 3];
         }
-        let settings = self.peer.is_none().then(|| {
-            let within = self.handshake_deadline.saturating_since(self.began);
-            // Rounded to tenths of a second, so that two attempts that differ only in the time that
-            // dialing took report the same failure.
-            let tenths = time::millis(within).saturating_add(50) / 100;
-            let within = Duration::from_millis(tenths * 100);
-            (self.handshake_deadline, Awaited::Settings { within })
-        });
-        let block = self.block.as_ref();
-        let block = block.map(|block| (block.deadline, Awaited::HeaderBlock));
         let is_unread = !self.outbox.transmit().is_empty();
-        let reading = self.unread_since + config::WRITE_STALL_TIMEOUT;
-        let reading = is_unread.then_some((reading, Awaited::Reading));
-        let deadlines = [settings, block, reading].into_iter().flatten();
-        deadlines.min_by_key(|(at, _)| *at)
+        [
+            self.peer.is_none().then_some(self.handshake_deadline),
+            self.block.as_ref().map(|block| block.deadline),
+            is_unread.then(|| self.unread_since + config::WRITE_STALL_TIMEOUT),
+        ]
+    }
+
+    /// Returns the time that the peer had for its SETTINGS, rounded to tenths of a second, so that
+    /// two attempts that differ only in the time that dialing took report the same failure.
+    fn handshake_time(&self) -> Duration {
+        let within = self.handshake_deadline.saturating_since(self.began);
+        let tenths = time::millis(within).saturating_add(50) / 100;
+        Duration::from_millis(tenths * 100)
     }
 }
 
@@ -371,14 +373,21 @@ impl Endpoint for Connection {
     }
 
     fn poll_timeout(&self) -> Option<Time> {
-        self.next_deadline().map(|(at, _)| at)
+        self.deadlines().into_iter().flatten().min()
     }
 
     fn handle_timeout(&mut self, now: Time) {
         self.advance_time_to(now);
-        if let Some((_, awaited)) = self.next_deadline().filter(|(at, _)| *at <= now) {
-            self.end_with(ConnectionError::TimedOut(awaited));
-        }
+        let is_due = |at: Option<Time>| at.is_some_and(|at| at <= now);
+        let awaited = match self.deadlines().map(is_due) {
+            [true, _, _] => Awaited::Settings {
+                within: self.handshake_time(),
+            },
+            [_, true, _] => Awaited::HeaderBlock,
+            [_, _, true] => Awaited::Reading,
+            [false, false, false] => return,
+        };
+        self.end_with(ConnectionError::TimedOut(awaited));
     }
 
     fn mem_used(&self) -> usize {
