@@ -20,9 +20,9 @@ pub(super) struct Follower {
     position: Position,
     /// The last generation at which everything was rendered; `None` before that has happened.
     caught_up: Option<Generation>,
-    /// The time before which nothing more is rendered, unless [`MAX_GATHERED`] changes and events
-    /// have gathered: see [`API_FOLLOW_PAUSE`].
-    resumes_at: Time,
+    /// The time at which the next changes and events are rendered, if fewer than [`MAX_GATHERED`]
+    /// have gathered by then; `None` before the first of them. See [`API_FOLLOW_PAUSE`].
+    resumes_at: Option<Time>,
 }
 
 /// The position of the next line.
@@ -53,7 +53,7 @@ impl Follower {
         Self {
             position,
             caught_up: None,
-            resumes_at: Time::ZERO,
+            resumes_at: None,
         }
     }
 
@@ -65,14 +65,19 @@ impl Follower {
         };
         match generation.saturating_sub(caught_up) {
             0 => None,
-            1..MAX_GATHERED => Some(self.resumes_at),
+            1..MAX_GATHERED => Some(self.resumes_at.unwrap_or(Time::ZERO)),
             _ => Some(Time::ZERO),
         }
     }
 
-    /// Appends lines until `out` has this length or nothing is left. Returns whether the response
-    /// is over.
+    /// Appends lines until `out` has this length or nothing is left, or begins a pause in which
+    /// further changes gather. Returns whether the response is over.
     pub(super) fn render(&mut self, view: &View<'_>, len: usize, out: &mut Vec<u8>) -> bool {
+        let gathered = self.caught_up.map(|it| view.manager.generation() - it);
+        if self.resumes_at.is_none() && gathered.is_some_and(|it| it < MAX_GATHERED) {
+            self.resumes_at = Some(view.now + API_FOLLOW_PAUSE);
+            return false;
+        }
         while out.len() < len {
             match &mut self.position {
                 Position::Records(position) => {
@@ -96,7 +101,7 @@ impl Follower {
                         let record = json!({ "socket": socket.to_string_lossy() });
                         write_change("DELETED", Some(generation), Some(record), out);
                     }
-                    Ok(None) => return self.pause(view),
+                    Ok(None) => return self.catch_up(view),
                     Err(Expired) => {
                         write_change("EXPIRED", None, None::<()>, out);
                         return true;
@@ -104,7 +109,7 @@ impl Follower {
                 },
                 Position::Events(cursor) => {
                     if cursor.render(view, len, out) {
-                        return self.pause(view);
+                        return self.catch_up(view);
                     }
                 }
             }
@@ -112,11 +117,10 @@ impl Follower {
         false
     }
 
-    /// Records that everything was rendered, and delays later changes. Returns `false`: the
-    /// response is not over.
-    fn pause(&mut self, view: &View<'_>) -> bool {
+    /// Records that everything was rendered. Returns `false`: the response is not over.
+    fn catch_up(&mut self, view: &View<'_>) -> bool {
         self.caught_up = Some(view.manager.generation());
-        self.resumes_at = view.now + API_FOLLOW_PAUSE;
+        self.resumes_at = None;
         false
     }
 }

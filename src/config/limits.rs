@@ -65,8 +65,9 @@ pub const API_DEVICE_ID: usize = 1024;
 /// The maximum number of NUMA nodes of a device in a list: as many as Linux supports on x86-64.
 pub const API_DEVICE_NODES: usize = 1024;
 
-/// The time for which changes are collected for a client that follows them, after the previous
-/// output: a registration is several changes, and each output wakes the client.
+/// The time for which changes gather for a client that follows them, from the first one: a
+/// registration is several changes, each output wakes the client, and rendering the first change
+/// would delay the registration.
 pub const API_FOLLOW_PAUSE: Duration = Duration::from_millis(10);
 
 /// The number of clients of the API, and of `kubelet.sock`, that may wait to be accepted: usually

@@ -136,7 +136,7 @@
 //! | `BOOKMARK` | the reader has seen everything up to this generation |
 //! | `EXPIRED` | changes after `since` were forgotten: list again |
 //!
-//! Changes in the 10 ms after a piece of output are sent together, unless they are many.
+//! Changes within 10 ms are sent together, 10 ms after the first of them, unless they are many.
 //!
 //! The daemon keeps a position for each reader and nothing else. So a reader that is slow misses
 //! intermediate states, and always gets the latest state of each record. When the daemon stops, the
