@@ -30,11 +30,11 @@ mod service;
 mod source;
 mod time_of_day;
 
-use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use self::fs::file_lock;
 use crate::config::LEAST_DESCRIPTORS;
 use crate::escape;
 pub use crate::watch::{Problem, Report};
@@ -55,15 +55,26 @@ pub use self::service::handlers;
 pub use self::service::{Daemon, Load, config_file, doctor, path_problems, probe, simulate};
 
 /// The reason why a start or a reload failed, or why a directory was not added.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum SetupError {
     /// The poll loop cannot be created.
+    #[error("cannot create the event loop: {0}")]
     Loop(io::Error),
     /// The descriptor for signals cannot be created.
+    #[error("cannot set up signal handling: {0}")]
     Signals(io::Error),
     /// The process may have only this many open files, fewer than [`LEAST_DESCRIPTORS`].
+    #[error(
+        "cannot start with a limit of {0} open files; at least {LEAST_DESCRIPTORS} are needed: \
+         raise the hard limit (ulimit -Hn, LimitNOFILE=)"
+    )]
     Descriptors(usize),
     /// A plugins directory cannot be used.
+    #[error(
+        "cannot use the plugins directory {}: {problem}; {}",
+        escape::path(dir),
+        problem.remedy()
+    )]
     Directory {
         /// The directory.
         dir: Arc<Path>,
@@ -71,6 +82,13 @@ pub enum SetupError {
         problem: Problem,
     },
     /// Another daemon uses a plugins directory, a directory inside it or one above it.
+    #[error(
+        "cannot use the plugins directory {}: another plugind uses it, a directory inside it or \
+         one above it; stop that plugind first, or use --observe for a dry run lock={}{}",
+        escape::path(dir),
+        escape::path(lock),
+        file_lock::describe_holder(*holder)
+    )]
     Taken {
         /// The plugins directory.
         dir: PathBuf,
@@ -80,6 +98,11 @@ pub enum SetupError {
         holder: Option<u32>,
     },
     /// The run directory cannot be used.
+    #[error(
+        "cannot use the run directory {}: {problem}; {}",
+        escape::path(dir),
+        problem.remedy()
+    )]
     RunDir {
         /// The run directory.
         dir: PathBuf,
@@ -87,6 +110,11 @@ pub enum SetupError {
         problem: RunDirProblem,
     },
     /// Device plugins cannot register in their directory.
+    #[error(
+        "cannot serve device plugins on kubelet.sock in {}: {problem}; {}",
+        escape::path(dir),
+        event_loop::remedy(problem)
+    )]
     DevicePlugins {
         /// The directory.
         dir: PathBuf,
@@ -95,54 +123,6 @@ pub enum SetupError {
     },
     /// Something else cannot be used, such as a program, a file or a socket. The text contains the
     /// reason and, for what the configuration names, a remedy.
+    #[error("{0}")]
     Unusable(String),
 }
-
-impl fmt::Display for SetupError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Loop(error) => write!(f, "cannot create the event loop: {error}"),
-            Self::Signals(error) => write!(f, "cannot set up signal handling: {error}"),
-            Self::Descriptors(limit) => write!(
-                f,
-                "cannot start with a limit of {limit} open files; at least {LEAST_DESCRIPTORS} are \
-                 needed: raise the hard limit (ulimit -Hn, LimitNOFILE=)"
-            ),
-            Self::Directory { dir, problem } => write!(
-                f,
-                "cannot use the plugins directory {}: {problem}; {}",
-                escape::path(dir),
-                problem.remedy()
-            ),
-            Self::Taken { dir, lock, holder } => {
-                write!(
-                    f,
-                    "cannot use the plugins directory {}: another plugind uses it, a directory \
-                     inside it or one above it; stop that plugind first, or use --observe for a dry \
-                     run lock={}",
-                    escape::path(dir),
-                    escape::path(lock)
-                )?;
-                match holder {
-                    Some(pid) => write!(f, " pid={pid}"),
-                    None => Ok(()),
-                }
-            }
-            Self::RunDir { dir, problem } => write!(
-                f,
-                "cannot use the run directory {}: {problem}; {}",
-                escape::path(dir),
-                problem.remedy()
-            ),
-            Self::DevicePlugins { dir, problem } => write!(
-                f,
-                "cannot serve device plugins on kubelet.sock in {}: {problem}; {}",
-                escape::path(dir),
-                event_loop::remedy(problem)
-            ),
-            Self::Unusable(text) => f.write_str(text),
-        }
-    }
-}
-
-impl std::error::Error for SetupError {}

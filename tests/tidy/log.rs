@@ -241,11 +241,7 @@ const REPORT: &str = "src/daemon/event_loop/report.rs";
 const TEXTS: [(&str, &str, &str); 9] = [
     (RELOAD, "nothing has changed\");", "let event"),
     (RELOAD, "const REJECTED: &str", "\n\n"),
-    (
-        "src/daemon/mod.rs",
-        "impl fmt::Display for SetupError",
-        "\n}\n",
-    ),
+    ("src/daemon/mod.rs", "pub enum SetupError {", "\n}\n"),
     (EVENT, "const MISSING: &str", "\n\n"),
     (EVENT, "impl fmt::Display for Message", "\n}\n"),
     (

@@ -119,8 +119,7 @@ fn try_open(dir: &Path) -> Result<CdiDir, String> {
     let lock = dir.join(LOCK);
     let taken = FileLock::acquire(&lock, Instant::now() + LOCK_TIMEOUT).map_err(unusable)?;
     let Some(taken) = taken else {
-        let holder = file_lock::holder(&lock);
-        let holder = holder.map_or_else(String::new, |pid| format!(" pid={pid}"));
+        let holder = file_lock::describe_holder(file_lock::holder(&lock));
         return Err(format!(
             "another plugind uses it; stop that plugind, or name another directory{holder}"
         ));

@@ -77,6 +77,11 @@ pub(crate) fn holder(path: &Path) -> Option<u32> {
     (pid > 0 && kill(Pid::from_raw(pid), None) != Err(Errno::ESRCH)).then_some(pid.unsigned_abs())
 }
 
+/// Returns the end of a message about a lock that another process holds: its id, if it is known.
+pub(crate) fn describe_holder(pid: Option<u32>) -> String {
+    pid.map_or_else(String::new, |pid| format!(" pid={pid}"))
+}
+
 /// The pause in milliseconds between two attempts to take a lock that another process holds.
 const RETRY: u8 = 5;
 
