@@ -19,9 +19,8 @@ use mio::net::UnixListener;
 use crate::config::{ApiSocket, BRIEF_LOCK_TIMEOUT, Config, LOCK_TIMEOUT, Mode};
 use crate::daemon::ProgramProblem;
 use crate::daemon::SetupError;
-use crate::daemon::fs::acceptor::{Acceptor, SocketProblem, listen_at, remove_stale_socket};
+use crate::daemon::fs::acceptor::{Acceptor, SocketProblem};
 use crate::daemon::fs::file_lock::{self, FileLock};
-use crate::daemon::fs::own_file::OwnFile;
 use crate::daemon::fs::permissions;
 use crate::daemon::fs::run_dir;
 use crate::daemon::process::passed::{self, Passed};
@@ -30,11 +29,11 @@ use crate::escape;
 /// A socket that accepts clients.
 #[derive(Debug)]
 pub(crate) struct Listener {
-    /// The file and its lock, removed in this order, unless the socket was passed in.
-    _file: Option<(OwnFile, FileLock)>,
     /// The path, or a word for a socket without one.
     pub(super) path: PathBuf,
     pub(super) acceptor: Acceptor,
+    /// The lock, released after the socket is removed; `None` if the socket was passed in.
+    _lock: Option<FileLock>,
     /// Whether it serves the API, and not only the metrics.
     pub(super) serves_api: bool,
 }
@@ -114,14 +113,11 @@ impl Listener {
         if path.is_symlink() {
             return Err(SocketProblem::NotASocket);
         }
-        remove_stale_socket(&path)?;
-        let listener = listen_at(&path, MODE, group)?;
-        let file = (OwnFile::at(&path)?, lock);
         Ok(Self {
+            acceptor: Acceptor::bind(&path, &path, MODE, group)?,
             path,
-            acceptor: Acceptor::new(listener),
             serves_api: true,
-            _file: Some(file),
+            _lock: Some(lock),
         })
     }
 
@@ -133,9 +129,9 @@ impl Listener {
         let path = address.as_ref().and_then(net::SocketAddr::as_pathname);
         Self {
             path: path.map_or_else(|| WITHOUT_PATH.into(), Path::to_owned),
-            acceptor: Acceptor::new(UnixListener::from_std(listener)),
+            acceptor: Acceptor::of_passed(UnixListener::from_std(listener)),
             serves_api,
-            _file: None,
+            _lock: None,
         }
     }
 }

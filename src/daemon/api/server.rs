@@ -18,9 +18,9 @@ use std::io;
 use std::path::Path;
 use std::process;
 
+use mio::Registry;
 use mio::event::Event;
 use mio::net::UnixStream;
-use mio::{Interest, Registry};
 use nix::unistd::Uid;
 use serde_json::json;
 
@@ -77,7 +77,7 @@ impl Api {
     ) -> io::Result<Self> {
         let token = Source::ApiListener.token();
         for listener in &mut listeners {
-            registry.register(&mut listener.acceptor.listener, token, Interest::READABLE)?;
+            listener.acceptor.register(token, registry)?;
         }
         Ok(Self {
             listeners,

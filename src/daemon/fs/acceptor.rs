@@ -5,11 +5,13 @@
 
 use std::fs::{self, Permissions};
 use std::io;
+use std::mem;
 use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::{PermissionsExt as _, lchown};
 use std::path::{Path, PathBuf};
 
 use mio::net::{UnixListener, UnixStream};
+use mio::{Interest, Registry, Token};
 use nix::errno::Errno;
 use nix::sys::socket::{
     AddressFamily, Backlog, SockFlag, SockType, UnixAddr, bind, listen, socket,
@@ -18,6 +20,7 @@ use nix::sys::stat::{Mode, fchmod};
 use rustix::net::{SocketFlags, accept_with};
 
 use super::dial::dial;
+use super::own_file::OwnFile;
 use super::permissions::ProgramProblem;
 use super::run_dir::RunDirProblem;
 use crate::config::{ACCEPT_RETRY, BACKLOG};
@@ -29,18 +32,54 @@ use crate::time::Time;
 /// A socket that accepts connections, and what the loop has reported about it.
 #[derive(Debug)]
 pub(crate) struct Acceptor {
-    pub(crate) listener: UnixListener,
+    /// The file, which is removed on drop. `None` if the socket was passed in.
+    file: Option<OwnFile>,
+    listener: UnixListener,
     /// The time of the next call of accept(2), or `None` until the loop reports a connection. The
     /// loop reports readiness only when it changes.
     ready_at: Option<Time>,
 }
 
 impl Acceptor {
-    pub(crate) fn new(listener: UnixListener) -> Self {
+    /// Creates a socket at `path` with this mode and group, and listens on it. Replaces a stale
+    /// socket. `address` leads to the same place, and must be short enough for a socket address.
+    pub(crate) fn bind(
+        path: &Path,
+        address: &Path,
+        mode: u32,
+        group: Option<u32>,
+    ) -> Result<Self, SocketProblem> {
+        remove_stale_socket(path)?;
+        let listener = listen_at(address, mode, group)?;
+        Ok(Self {
+            file: Some(OwnFile::at(path)?),
+            ..Self::of_passed(listener)
+        })
+    }
+
+    /// Uses a listening socket that was passed in. Its file stays.
+    pub(crate) fn of_passed(listener: UnixListener) -> Self {
         Self {
+            file: None,
             listener,
             ready_at: Some(Time::ZERO),
         }
+    }
+
+    /// Adds the socket to the loop.
+    pub(crate) fn register(&mut self, token: Token, registry: &Registry) -> io::Result<()> {
+        registry.register(&mut self.listener, token, Interest::READABLE)
+    }
+
+    /// Returns whether the file is still at its path.
+    pub(crate) fn is_in_place(&self) -> bool {
+        self.file.as_ref().is_none_or(OwnFile::is_in_place)
+    }
+
+    /// Closes the socket, and leaves its file behind.
+    #[cfg(feature = "cli")]
+    pub(crate) fn close_without_removal(self) {
+        mem::forget(self.file);
     }
 
     /// Records that the loop has reported a connection. A pause after a failure is not cut short.
@@ -116,7 +155,7 @@ impl From<io::Error> for SocketProblem {
 
 /// Creates a socket at a path at which no file exists, and listens on it. The socket has its mode
 /// and group before a process can connect; until then, only its user may open it.
-pub(crate) fn listen_at(path: &Path, mode: u32, group: Option<u32>) -> io::Result<UnixListener> {
+fn listen_at(path: &Path, mode: u32, group: Option<u32>) -> io::Result<UnixListener> {
     let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
     let fd = socket(AddressFamily::Unix, SockType::Stream, flags, None)?;
     // On Linux, the file gets the mode of the socket, less the bits of the umask.

@@ -6,22 +6,18 @@ use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::{DirBuilderExt as _, FileTypeExt as _};
 use std::path::Path;
 
-use mio::net::UnixListener;
-use mio::{Interest, Registry};
+use mio::Registry;
 
-use crate::daemon::fs::acceptor::{Acceptor, SocketProblem, listen_at, remove_stale_socket};
+use crate::daemon::fs::acceptor::{Acceptor, SocketProblem, remove_stale_socket};
 use crate::daemon::fs::inotify::{Inotify, describe};
-use crate::daemon::fs::own_file::OwnFile;
 use crate::daemon::source::Source;
 use crate::escape;
 use crate::registration::SOCKET;
 use crate::watch::Place;
 
-/// A directory with a socket on which the service listens. On drop the socket is removed, unless
-/// another file has replaced it.
+/// A directory with a socket on which the service listens.
 #[derive(Debug)]
 pub(super) struct Directory {
-    file: OwnFile,
     pub(super) acceptor: Acceptor,
     inotify: Inotify,
     pub(super) is_watched: bool,
@@ -62,17 +58,13 @@ impl Directory {
     /// `kubelet.sock` in it, replacing a stale socket. Adds both to the loop of `registry`.
     pub(super) fn open(dir: &Path, registry: &Registry) -> Result<Self, SocketProblem> {
         create_dir(dir)?;
-        let socket = dir.join(SOCKET);
         // The watch begins before the socket is created, so that no removal of the socket is
         // missed.
         let token = Source::DevicePluginsDir.token();
         let mut inotify = Inotify::new(registry.try_clone()?, token);
         let watched = inotify.watch(dir, Place::Root);
-        remove_stale_socket(&socket)?;
-        let mut acceptor = Acceptor::new(listen(dir, &socket)?);
-        let file = OwnFile::at(&socket)?;
-        let token = Source::RegistrationListener.token();
-        registry.register(&mut acceptor.listener, token, Interest::READABLE)?;
+        let mut acceptor = listen(dir)?;
+        acceptor.register(Source::RegistrationListener.token(), registry)?;
         if let Err(problem) = &watched {
             log::warn!(
                 "{}: cannot watch the directory; polling kubelet.sock every second: {}",
@@ -81,7 +73,6 @@ impl Directory {
             );
         }
         Ok(Self {
-            file,
             acceptor,
             inotify,
             is_watched: watched.is_ok(),
@@ -89,10 +80,8 @@ impl Directory {
     }
 
     /// Watches the directory if it could not be watched before. Returns whether it is watched.
-    pub(super) fn watch(&mut self) -> bool {
-        if let (false, Some(dir)) = (self.is_watched, self.file.path.parent()) {
-            self.is_watched = self.inotify.watch(dir, Place::Root).is_ok();
-        }
+    pub(super) fn watch(&mut self, dir: &Path) -> bool {
+        self.is_watched = self.is_watched || self.inotify.watch(dir, Place::Root).is_ok();
         self.is_watched
     }
 
@@ -100,18 +89,19 @@ impl Directory {
     /// events that led to this check.
     pub(super) fn is_in_place(&mut self) -> bool {
         while self.inotify.read(&mut |_| ()).is_ok_and(|is_more| is_more) {}
-        self.file.is_in_place()
+        self.acceptor.is_in_place()
     }
 }
 
-/// Listens on a socket in `dir`, whose path may be too long for an address.
-fn listen(dir: &Path, socket: &Path) -> io::Result<UnixListener> {
+/// Listens on the socket in `dir`, whose path may be too long for an address.
+fn listen(dir: &Path) -> Result<Acceptor, SocketProblem> {
+    let socket = dir.join(SOCKET);
     if socket.as_os_str().len() <= LONGEST_ADDRESS {
-        return listen_at(socket, SOCKET_MODE, None);
+        return Acceptor::bind(&socket, &socket, SOCKET_MODE, None);
     }
     let held = File::open(dir)?;
     let within = format!("/proc/self/fd/{}/{SOCKET}", held.as_raw_fd());
-    listen_at(Path::new(&within), SOCKET_MODE, None)
+    Acceptor::bind(&socket, within.as_ref(), SOCKET_MODE, None)
 }
 
 /// Returns what can be done about a `kubelet.sock` that cannot be served.

@@ -184,7 +184,7 @@ impl DevicePlugins {
             if !is_check_due {
                 return;
             }
-            let is_watched = directory.watch();
+            let is_watched = directory.watch(&self.dir);
             if directory.is_in_place() {
                 if !is_watched {
                     (self.is_check_due, self.listen_at) = (true, now + WATCH_RETRY);

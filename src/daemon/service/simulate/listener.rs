@@ -1,21 +1,17 @@
 //! A socket that a simulated plugin listens on.
 
-use std::mem;
-use std::path::Path;
-
-use mio::net::UnixListener;
+use std::path::{Path, PathBuf};
 
 use super::Reporter;
 use crate::daemon::SetupError;
-use crate::daemon::fs::acceptor::{Acceptor, remove_stale_socket};
-use crate::daemon::fs::own_file::OwnFile;
+use crate::daemon::fs::acceptor::Acceptor;
 use crate::escape;
 use crate::simulate::Socket;
 
 /// A listening socket.
 #[derive(Debug)]
 pub(super) struct Listener {
-    pub(super) file: OwnFile,
+    pub(super) path: PathBuf,
     pub(super) acceptor: Acceptor,
     pub(super) socket: Socket,
 }
@@ -23,34 +19,31 @@ pub(super) struct Listener {
 impl Listener {
     /// Listens at `path`, replacing a stale socket, as plugins do.
     pub(super) fn open(path: &Path, socket: Socket) -> Result<Self, SetupError> {
-        let opened = remove_stale_socket(path).and_then(|()| {
-            let listener = UnixListener::bind(path)?;
-            Ok((listener, OwnFile::at(path)?))
-        });
-        let (listener, file) = opened.map_err(|problem| {
+        let acceptor = Acceptor::bind(path, path, MODE, None).map_err(|problem| {
             let path = escape::path(path);
             SetupError::Unusable(format!("cannot listen on {path}: {problem}"))
         })?;
+        let path = path.to_owned();
         Ok(Self {
-            file,
-            acceptor: Acceptor::new(listener),
+            path,
+            acceptor,
             socket,
         })
     }
 
     /// Leaves the file behind, as a process that is killed does.
     pub(super) fn keep_socket_file(self) {
-        mem::forget(self.file);
+        self.acceptor.close_without_removal();
     }
 
     /// Reports that the plugin listens.
     pub(super) fn report_listening(&self, report: Reporter<'_>) {
-        report(&format_args!(
-            "listening on {}",
-            escape::path(&self.file.path)
-        ));
+        report(&format_args!("listening on {}", escape::path(&self.path)));
     }
 }
+
+/// The mode of the socket: it is for its user only.
+const MODE: u32 = 0o700;
 
 #[cfg(test)]
 mod tests {

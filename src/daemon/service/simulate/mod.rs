@@ -22,7 +22,6 @@ use mio::net::UnixStream;
 use mio::unix::SourceFd;
 use mio::{Events, Interest, Poll, Token};
 use nix::sys::signal::Signal;
-use nix::sys::stat::{Mode, umask};
 
 use self::kubelet::KubeletSocket;
 use self::listener::Listener;
@@ -74,8 +73,6 @@ pub type Reporter<'a> = &'a dyn Fn(&dyn fmt::Display);
 impl Simulation {
     /// Starts a plugin with this profile, which listens on its sockets.
     pub fn new(profile: &Profile, report: Reporter<'_>) -> Result<Self, SetupError> {
-        // The sockets are for this user only, from the moment that they exist.
-        umask(Mode::S_IRWXG | Mode::S_IRWXO);
         let wanted = [&signals::ENDING[..], &[Signal::SIGUSR1]].concat();
         let signals = Signals::block_and_open(&wanted).map_err(SetupError::Signals)?;
         let poll = Poll::new().map_err(SetupError::Loop)?;
@@ -140,11 +137,7 @@ impl Simulation {
         registry.register(&mut SourceFd(&fd), SIGNALS, Interest::READABLE)?;
         for listener in &mut self.listeners {
             self.last_token.0 += 1;
-            registry.register(
-                &mut listener.acceptor.listener,
-                self.last_token,
-                Interest::READABLE,
-            )?;
+            listener.acceptor.register(self.last_token, registry)?;
         }
         Ok(())
     }
@@ -225,7 +218,7 @@ impl Simulation {
     fn handle_kubelet_events(&mut self) -> io::Result<()> {
         if let Some(kubelet) = &mut self.kubelet {
             if kubelet.was_created()? {
-                let has_socket = self.listeners.iter().all(|it| it.file.is_in_place());
+                let has_socket = self.listeners.iter().all(|it| it.acceptor.is_in_place());
                 self.plugin
                     .handle_kubelet_created(has_socket, self.clock.now());
             }
@@ -254,11 +247,11 @@ impl Simulation {
     fn listen_again(&mut self, report: Reporter<'_>) -> io::Result<()> {
         let registry = self.poll.registry();
         for (at, listener) in self.listeners.iter_mut().enumerate() {
-            if !listener.file.is_in_place() {
-                let opened = Listener::open(&listener.file.path, listener.socket);
+            if !listener.acceptor.is_in_place() {
+                let opened = Listener::open(&listener.path, listener.socket);
                 *listener = opened.map_err(io::Error::other)?;
                 let token = Token(FIRST_LISTENER.0 + at);
-                registry.register(&mut listener.acceptor.listener, token, Interest::READABLE)?;
+                listener.acceptor.register(token, registry)?;
                 listener.report_listening(report);
             }
         }
