@@ -106,7 +106,7 @@ impl Api {
     }
 
     /// Returns the path of the socket for the API, or of that for metrics only, until the daemon is
-    /// stopping.
+    /// stopping. A socket that was passed in may have a word in place of a path.
     pub(crate) fn socket_path(&self, serves_api: bool) -> Option<&Path> {
         let mut listeners = self.listeners.iter();
         let listener = listeners.find(|it| it.serves_api == serves_api);
@@ -124,11 +124,6 @@ impl Api {
         if let Some(client) = self.clients.iter_mut().find(is_it) {
             client.record_event(event);
         }
-    }
-
-    /// Returns whether there is a socket or a client.
-    pub(crate) fn is_served(&self) -> bool {
-        !self.is_stopped()
     }
 
     /// Returns when the API has something to do although the loop reports nothing.
@@ -191,17 +186,14 @@ impl Api {
 
     /// Responds to the clients that waited for this rescan or for an earlier one.
     pub(crate) fn answer_rescan(&mut self, result: Rescanned, now: Time) {
-        let Rescanned {
-            number,
-            directories,
-            found,
-            lost,
-        } = result;
-        let done = json!({ "directories": directories, "found": found, "lost": lost });
-        let response = Response::json(&done);
+        let response = Response::json(&json!({
+            "directories": result.directories,
+            "found": result.found,
+            "lost": result.lost,
+        }));
         let server = &mut self.server;
         self.rescans.retain(|(id, awaited)| {
-            let is_over = *awaited <= number;
+            let is_over = *awaited <= result.number;
             if is_over {
                 server.answer_change(*id, &response, now);
             }
@@ -209,7 +201,7 @@ impl Api {
         });
     }
 
-    /// Lets clients ask for a reload.
+    /// Lets clients ask for a reload, which the caller carries out.
     pub(crate) fn offer_reload(&mut self) {
         self.reloads.get_or_insert_default();
     }

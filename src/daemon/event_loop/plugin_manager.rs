@@ -89,7 +89,7 @@ pub struct PluginManager {
     links: Option<ByName>,
     /// The directory of the CDI files, if one is configured.
     cdi_dir: Option<CdiDir>,
-    api: Api,
+    pub(in crate::daemon) api: Api,
     /// The service for device plugins that announce themselves, if there is one.
     device_plugins: Option<DevicePlugins>,
     readiness: Readiness,
@@ -447,7 +447,7 @@ impl PluginManager {
     /// Counts an event, and keeps it for [`PluginManager::poll_event`] and for clients of the API.
     fn publish_event(&mut self, generation: Generation, event: Event, now: Time) {
         self.counters.record_event(&event, &self.manager);
-        if self.api.is_served() {
+        if !self.api.is_stopped() {
             self.api.events.add(generation, event.clone(), now);
         }
         self.unread_events.push(event);

@@ -77,7 +77,6 @@ impl Acceptor {
     }
 
     /// Closes the socket, and leaves its file behind.
-    #[cfg(feature = "cli")]
     pub(crate) fn close_without_removal(self) {
         mem::forget(self.file);
     }

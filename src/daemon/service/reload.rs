@@ -36,7 +36,7 @@ impl Daemon {
         level: LevelFilter,
         needs_restart: fn(&DaemonConfig, &DaemonConfig) -> Vec<String>,
     ) -> Self {
-        self.plugins.offer_reload();
+        self.plugins.api.offer_reload();
         (self.load, self.level, self.needs_restart) = (Some(load), level, needs_restart);
         self
     }

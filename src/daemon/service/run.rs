@@ -75,7 +75,7 @@ impl Daemon {
         }
         let mut plugins = PluginManager::open(&manager, handlers, passed)?;
         let (sandbox, text) = sandbox::enter(&config, &manager, &plugins);
-        plugins.set_sandbox(text);
+        plugins.api.daemon.sandbox = text;
         plugins.keep_events(0); // The log shows them.
         plugins.restore_and_scan(&manager)?;
         plugins.set_inventory(inventory.clone());
@@ -104,7 +104,7 @@ impl Daemon {
     /// written later.
     #[must_use]
     pub fn with_log(mut self, log: &'static Logger) -> Self {
-        self.plugins.set_log(log);
+        self.plugins.api.log = Some(log);
         Self {
             log: Some(log),
             ..self
@@ -126,7 +126,7 @@ impl Daemon {
                 log.handle_timeout();
             }
             let is_asked = self.plugins.is_woken() && self.handle_signals()?;
-            if is_asked || self.plugins.is_reload_wanted() {
+            if is_asked || self.plugins.api.is_reload_wanted() {
                 self.reload();
             }
         }
@@ -201,10 +201,9 @@ fn log_start(config: &DaemonConfig) {
 /// Logs the sandbox, the sockets for the API and the metrics, the plugins directories, and the
 /// types of plugins that are handled by programs.
 fn log_ready(config: &DaemonConfig, plugins: &PluginManager) {
-    log::info!("the sandbox is {}", plugins.sandbox());
-    let (api, metrics) = (plugins.api_socket(), plugins.metrics_socket());
-    for (what, socket) in [("the API", api), ("metrics", metrics)] {
-        if let Some(socket) = socket {
+    log::info!("the sandbox is {}", plugins.api.daemon.sandbox);
+    for (what, serves_api) in [("the API", true), ("metrics", false)] {
+        if let Some(socket) = plugins.api.socket_path(serves_api) {
             log::info!("serving {what} socket={}", escape::path(socket));
         }
     }

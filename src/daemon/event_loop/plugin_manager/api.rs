@@ -6,7 +6,6 @@ use serde_json::json;
 
 use super::PluginManager;
 use crate::api::{CLIENTS, Change, ClientId, Response, Selection, Status, View};
-use crate::daemon::api::server::Filtered;
 use crate::daemon::process::usage;
 use crate::daemon::time_of_day::time_of_day;
 use crate::handler::Inventory;
@@ -19,12 +18,6 @@ impl PluginManager {
         self.api.socket_path(true)
     }
 
-    /// Returns the path of the metrics socket that was passed in, or a word in place of the path if
-    /// the socket has none.
-    pub(crate) fn metrics_socket(&self) -> Option<&Path> {
-        self.api.socket_path(false)
-    }
-
     /// Sets what the built-in handlers know about their plugins, the [`Inventory`] that was
     /// returned with the handlers ([`handlers`](crate::daemon::handlers)). The API shows it, and
     /// the CDI files are written from it.
@@ -33,21 +26,6 @@ impl PluginManager {
             cdi_dir.set_leases(&inventory.leases);
         }
         self.api.inventory = Some(inventory);
-    }
-
-    /// Lets clients of the API change the filter of this logger.
-    pub(crate) fn set_log(&mut self, log: &'static dyn Filtered) {
-        self.api.log = Some(log);
-    }
-
-    /// Shows this description of the sandbox through the API.
-    pub(crate) fn set_sandbox(&mut self, sandbox: String) {
-        self.api.daemon.sandbox = sandbox;
-    }
-
-    /// Returns the description of the sandbox, as the status shows it.
-    pub(crate) fn sandbox(&self) -> &str {
-        &self.api.daemon.sandbox
     }
 
     /// Returns the time of the loop.
@@ -77,7 +55,7 @@ impl PluginManager {
     /// limits of one turn allow.
     pub(super) fn serve_api(&mut self, now: Time) {
         self.readiness.record_first_scan(&self.watch, now);
-        if !self.api.is_served() {
+        if self.api.is_stopped() {
             return;
         }
         if let Some(rescanned) = self.watch.take_rescanned() {

@@ -87,16 +87,6 @@ impl PluginManager {
         self.set_inventory(inventory.clone());
     }
 
-    /// Lets clients of the API ask for a reload, which the caller carries out.
-    pub(crate) fn offer_reload(&mut self) {
-        self.api.offer_reload();
-    }
-
-    /// Returns whether a client of the API waits for a reload.
-    pub(crate) fn is_reload_wanted(&self) -> bool {
-        self.api.is_reload_wanted()
-    }
-
     /// Emits the event of a reload, and responds to the clients that wait for it.
     pub(crate) fn finish_reload(&mut self, event: manager::event::EventKind, response: &Response) {
         let now = self.clock.now();

@@ -40,7 +40,8 @@ fn carry_out(has_sandbox: bool, attack: &Attack<'_>) -> (i32, io::Result<()>) {
     thread::scope(|scope| {
         let attacked = scope.spawn(|| {
             let daemon = Daemon::new(&config).unwrap();
-            let abi = daemon.plugins.sandbox().strip_prefix("on, Landlock ABI ");
+            let text = &daemon.plugins.api.daemon.sandbox;
+            let abi = text.strip_prefix("on, Landlock ABI ");
             let abi = abi.map_or(0, |abi| abi.parse().unwrap());
             (abi, attack(dir))
         });
