@@ -4,8 +4,6 @@
 mod api;
 mod dialing;
 mod directories;
-mod leases;
-mod metrics;
 mod programs;
 mod registrations;
 mod serving;

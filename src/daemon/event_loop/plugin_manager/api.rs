@@ -1,14 +1,17 @@
-//! The API of the plugin manager: what other processes see, and what they may change.
+//! The API of the plugin manager: what other processes see and may change, and the devices that are
+//! granted to clients for as long as these are connected.
 
 use std::path::Path;
 
 use serde_json::json;
 
 use super::PluginManager;
+use crate::api::metrics::{self, Sources};
 use crate::api::{CLIENTS, Change, ClientId, Response, Selection, Status, View};
 use crate::daemon::process::usage;
 use crate::daemon::time_of_day::time_of_day;
 use crate::handler::Inventory;
+use crate::handler::device::{self, Holder, Refusal, Wish};
 use crate::manager::{ForgetError, Record};
 use crate::time::Time;
 
@@ -26,6 +29,18 @@ impl PluginManager {
             cdi_dir.set_leases(&inventory.leases);
         }
         self.api.inventory = Some(inventory);
+    }
+
+    /// Returns the metrics in the text format of Prometheus, version 0.0.4. `inventory` is that of
+    /// the built-in handlers, if these are used.
+    pub fn metrics(&self, inventory: Option<&Inventory>) -> Vec<u8> {
+        metrics::render(&Sources {
+            manager: &self.manager,
+            watch: &self.watch,
+            counters: &self.counters,
+            inventory,
+            process: usage::read_own(),
+        })
     }
 
     /// Returns the time of the loop.
@@ -146,5 +161,49 @@ impl PluginManager {
             ForgetError::NotDown => Status::CONFLICT,
         };
         Response::error(status, &error.to_string())
+    }
+
+    /// Passes a client's request for devices on to the built-in handler of device plugins, or
+    /// refuses the request if that handler is not in use.
+    fn request_devices(&mut self, client: ClientId, wish: Wish, now: Time) {
+        let (pid, uid) = self.api.peer(client).unwrap_or_default();
+        if let Some(inventory) = &self.api.inventory {
+            let leases = inventory.leases.clone();
+            leases.add_request(client.0, Holder { pid, uid }, wish, now);
+            if self.wake_device_handler(now) {
+                return;
+            }
+            leases.remove_client(client.0);
+        }
+        let why = "the plugin manager has no devices to grant";
+        let refused = Response::error(Status::NOT_FOUND, why);
+        self.api.server.answer_change(client, &refused, now);
+    }
+
+    /// Responds to the clients that were granted or refused devices.
+    fn answer_device_requests(&mut self, now: Time) {
+        let inventory = self.api.inventory.iter();
+        for (client, outcome) in inventory.flat_map(|it| it.leases.take_outcomes()) {
+            let client = ClientId(client);
+            let (status, why) = match outcome {
+                Ok(devices) => {
+                    self.api.server.answer_allocation(client, &devices, now);
+                    continue;
+                }
+                Err(Refusal::Missing(why)) => (Status::NOT_FOUND, why),
+                Err(Refusal::Busy(why)) => (Status::CONFLICT, why),
+                Err(Refusal::Failed(why)) => (Status::BAD_GATEWAY, why),
+            };
+            let refused = Response::error(status, &why);
+            self.api.server.answer_change(client, &refused, now);
+        }
+    }
+
+    /// Makes the handler of device plugins grant the devices that are requested and free. Returns
+    /// `false` if that handler does not exist.
+    fn wake_device_handler(&mut self, now: Time) -> bool {
+        let is_awake = self.manager.wake_handler(device::TYPE, now);
+        self.drain_and_release_locks(now);
+        is_awake
     }
 }
