@@ -74,7 +74,7 @@ impl DevicePlugins {
     }
 
     /// Returns the directory.
-    pub(crate) fn dir(&self) -> &Arc<Path> {
+    pub(crate) fn dir(&self) -> &Path {
         &self.dir
     }
 

@@ -35,8 +35,7 @@ impl PluginManager {
                 _ => Ok(()),
             }
         };
-        let device_plugins = self.device_plugins.as_ref();
-        let within = device_plugins.map(|it| &**it.dir());
+        let within = self.device_plugins_dir();
         let stream = match within.filter(|dir| identity.is_none() && path.parent() == Some(dir)) {
             Some(dir) => dial_within(dir, path, &self.mounts, examine),
             None => dial_foreign(path, identity, &self.mounts, examine),

@@ -1,6 +1,7 @@
 //! Directories that are added and removed while the others are watched.
 
 use std::path::{Path, PathBuf};
+use std::slice;
 use std::sync::Arc;
 
 use super::report;
@@ -39,9 +40,9 @@ impl PluginManager {
         let Some(dir) = roots::resolve_another(dir, &self.dirs)? else {
             return Ok(false);
         };
-        let device_plugins = self.device_plugins.as_ref();
-        let device_plugins_dir = device_plugins.map(|it| &**it.dir());
-        registrations::reject_overlap(device_plugins_dir, &dir)?;
+        if let Some(device_plugins_dir) = self.device_plugins_dir() {
+            registrations::reject_overlap(device_plugins_dir, slice::from_ref(&dir))?;
+        }
         if let Some(locks) = &mut self.locks {
             locks.add(&dir)?;
         }

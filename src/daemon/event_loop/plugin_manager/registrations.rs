@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::PluginManager;
+use super::{DevicePlugins, PluginManager};
 use crate::config::{Config, Mode, PathMap};
 use crate::daemon::SetupError;
 use crate::daemon::SocketProblem;
@@ -12,6 +12,11 @@ use crate::escape;
 use crate::time::Time;
 
 impl PluginManager {
+    /// Returns the directory in which device plugins register, if they can.
+    pub(super) fn device_plugins_dir(&self) -> Option<&Path> {
+        self.device_plugins.as_ref().map(DevicePlugins::dir)
+    }
+
     /// Serves the clients of `kubelet.sock`, and passes their announcements on to the manager.
     pub(super) fn serve_registrations(&mut self, now: Time) {
         let Some(device_plugins) = &mut self.device_plugins else {
@@ -44,22 +49,16 @@ pub(super) fn resolve_dir(
         return Ok(None);
     }
     let _ = scan::create_dir(&dir);
-    match dirs.iter().find(|other| roots::overlap(&dir, other)) {
-        Some(other) => {
-            let problem = SocketProblem::Overlaps(other.clone());
-            Err(SetupError::DevicePlugins { dir, problem })
-        }
-        None => Ok(Some(dir)),
-    }
+    reject_overlap(&dir, dirs)?;
+    Ok(Some(dir))
 }
 
-/// Fails if a plugins directory that is to be added overlaps with the directory in which device
-/// plugins register.
-pub(super) fn reject_overlap(dir: Option<&Path>, added: &Path) -> Result<(), SetupError> {
-    match dir.filter(|dir| roots::overlap(dir, added)) {
-        Some(dir) => Err(SetupError::DevicePlugins {
+/// Fails if the directory in which device plugins register overlaps with a plugins directory.
+pub(super) fn reject_overlap(dir: &Path, dirs: &[PathBuf]) -> Result<(), SetupError> {
+    match dirs.iter().find(|other| roots::overlap(dir, other)) {
+        Some(other) => Err(SetupError::DevicePlugins {
             dir: dir.to_owned(),
-            problem: SocketProblem::Overlaps(added.to_owned()),
+            problem: SocketProblem::Overlaps(other.clone()),
         }),
         None => Ok(()),
     }

@@ -48,8 +48,7 @@ impl PluginManager {
     pub fn set_path_map(&mut self, path_map: &PathMap) {
         let now = self.clock.now();
         self.mounts.set_mapped_dirs(path_map.targets());
-        let device_plugins = self.device_plugins.as_ref();
-        let path_map = registrations::map_to_itself(path_map, device_plugins.map(|it| &**it.dir()));
+        let path_map = registrations::map_to_itself(path_map, self.device_plugins_dir());
         self.manager.set_path_map(path_map.clone());
         if let Some(links) = &mut self.links {
             links.set_path_map(path_map, now);

@@ -54,8 +54,8 @@ impl PluginManager {
     pub(super) fn update_distrusted_directories(&mut self) {
         let (now, is_strict) = (self.clock.now(), self.trust.is_strict());
         self.directories_checked = now;
-        let device_plugins = self.device_plugins.as_ref().map(|it| &**it.dir());
-        let dirs = self.dirs.iter().map(PathBuf::as_path).chain(device_plugins);
+        let dirs = self.dirs.iter().map(PathBuf::as_path);
+        let dirs = dirs.chain(self.device_plugins_dir());
         let own = self.own_dirs.iter().map(|dir| (&**dir, Path::new("/")));
         let found = dirs.map(|dir| (dir, dir)).chain(own);
         let found = found.filter_map(|(dir, above)| {
@@ -77,12 +77,11 @@ impl PluginManager {
             let why = (!trust.allows_abstract).then_some(Distrust::Abstract);
             return why.into_iter().collect();
         };
-        let device_plugins = self.device_plugins.as_ref().map(|it| &**it.dir());
         let roots = self.dirs.iter().filter(|dir| dir.ends_with(PLUGINS_DIR));
         let roots = roots.filter_map(|dir| dir.parent());
         let allowed = trust.endpoint_dirs.iter().map(PathBuf::as_path);
         let dirs = self.mounts.named_dirs().chain(allowed);
-        let dirs = dirs.chain(device_plugins).chain(roots);
+        let dirs = dirs.chain(self.device_plugins_dir()).chain(roots);
         let elsewhere = path_outside(socket, &dirs, &self.mounts);
         let elsewhere = elsewhere.map(|file| Distrust::Elsewhere(file.into()));
         let owner = trust.check_user(socket.found.uid).err();
