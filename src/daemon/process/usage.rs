@@ -11,8 +11,8 @@ use crate::api::{PeerFacts, ProcessFacts};
 
 /// Returns the resources of this process, or `None` if `/proc` does not show them.
 pub(crate) fn read_own() -> Option<ProcessFacts> {
-    let stat = fs::read("/proc/self/stat").ok()?;
-    let status = fs::read("/proc/self/status").ok()?;
+    let stat = read("/proc/self/stat")?;
+    let status = read("/proc/self/status")?;
     let (cpu, start) = parse_times(&stat)?;
     let open_fds = match fs::metadata(DESCRIPTORS).ok()?.len() {
         // Before Linux 6.2, the size is 0. One of the entries is the directory's own descriptor.
@@ -23,30 +23,23 @@ pub(crate) fn read_own() -> Option<ProcessFacts> {
         cpu,
         open_fds,
         max_fds: getrlimit(Resource::RLIMIT_NOFILE).ok()?.0,
-        resident: find_number(&status, b"VmRSS:")? * KIBIBYTE,
-        virtual_size: find_number(&status, b"VmSize:")? * KIBIBYTE,
+        resident: find_number(&status, "VmRSS:")? * KIBIBYTE,
+        virtual_size: find_number(&status, "VmSize:")? * KIBIBYTE,
         start: boot_time()? + start,
     })
 }
 
 /// Returns what `/proc` shows of another process, or `None` if it shows nothing.
 pub(crate) fn read_peer(pid: u32) -> Option<PeerFacts> {
-    let read = |file| fs::read(format!("/proc/{pid}/{file}")).ok();
-    let (status, cgroup) = (read("status")?, read("cgroup").unwrap_or_default());
-    let (status, cgroup) = (
-        String::from_utf8_lossy(&status),
-        String::from_utf8_lossy(&cgroup),
-    );
-    let line = |name| status.lines().find_map(|line| line.strip_prefix(name));
+    let status = read(&format!("/proc/{pid}/status"))?;
+    let cgroup = read(&format!("/proc/{pid}/cgroup")).unwrap_or_default();
     // cgroups(7): "hierarchy-ID:controller-list:cgroup-path". Version 2, if mounted, is the last.
-    let path = cgroup
-        .lines()
-        .last()
-        .and_then(|line| line.splitn(3, ':').nth(2));
+    let line = cgroup.lines().last();
+    let path = line.and_then(|line| line.splitn(3, ':').nth(2));
     // proc_pid_status(5): the ids "in each of the PID namespaces of which [it] is a member".
-    let ids = line("NSpid:").map_or(1, |ids| ids.split_whitespace().count());
+    let ids = find_line(&status, "NSpid:").map_or(1, |ids| ids.split_whitespace().count());
     Some(PeerFacts {
-        command: line("Name:").map(|name| name.trim().to_owned()),
+        command: find_line(&status, "Name:").map(|name| name.trim().to_owned()),
         cgroup: path.map(str::to_owned),
         other_pid_namespace: ids > 1,
     })
@@ -54,13 +47,11 @@ pub(crate) fn read_peer(pid: u32) -> Option<PeerFacts> {
 
 /// Parses the CPU time of a process, and the time of its start since the boot, in its `stat` file
 /// (proc_pid_stat(5)).
-fn parse_times(stat: &[u8]) -> Option<(Duration, Duration)> {
+fn parse_times(stat: &str) -> Option<(Duration, Duration)> {
     // The second field is the name of the program, which may contain any characters.
-    let end = stat.iter().rposition(|octet| *octet == b')')?;
-    let mut fields = std::str::from_utf8(&stat[end + 1..])
-        .ok()?
-        .split_ascii_whitespace()
-        .map(|field| field.parse().map(|ticks| TICK.saturating_mul(ticks)).ok());
+    let (_, fields) = stat.rsplit_once(')')?;
+    let fields = fields.split_ascii_whitespace();
+    let mut fields = fields.map(|field| field.parse().map(|ticks| TICK.saturating_mul(ticks)).ok());
     let user = fields.nth(11)??;
     let system = fields.next()??;
     let start = fields.nth(6)??;
@@ -71,16 +62,24 @@ fn parse_times(stat: &[u8]) -> Option<(Duration, Duration)> {
 fn boot_time() -> Option<Duration> {
     static BOOT: OnceLock<Option<u64>> = OnceLock::new();
     // Read once: the file is long, with a line for each processor and a number for each interrupt.
-    let boot = BOOT.get_or_init(|| find_number(&fs::read("/proc/stat").ok()?, b"btime"));
+    let boot = BOOT.get_or_init(|| find_number(&read("/proc/stat")?, "btime"));
     boot.map(Duration::from_secs)
 }
 
 /// Returns the number that follows a word at the beginning of a line.
-fn find_number(text: &[u8], name: &[u8]) -> Option<u64> {
-    let mut lines = text.split(|octet| *octet == b'\n');
-    let rest = lines.find_map(|line| line.strip_prefix(name))?;
-    let mut words = std::str::from_utf8(rest).ok()?.split_ascii_whitespace();
+fn find_number(text: &str, name: &str) -> Option<u64> {
+    let mut words = find_line(text, name)?.split_ascii_whitespace();
     words.next()?.parse().ok()
+}
+
+/// Returns the rest of the line that begins with a word.
+fn find_line<'a>(text: &'a str, name: &str) -> Option<&'a str> {
+    text.lines().find_map(|line| line.strip_prefix(name))
+}
+
+/// Reads a file, which may contain the name of a program in any encoding.
+fn read(path: &str) -> Option<String> {
+    Some(String::from_utf8_lossy(&fs::read(path).ok()?).into_owned())
 }
 
 /// The unit of times in `/proc` (`1/USER_HZ`), which is the same on all processors that this
@@ -99,14 +98,14 @@ mod tests {
 
     #[test]
     fn times_are_found_behind_a_name_that_holds_anything() {
-        let stat = b"7 (a) b (c 1 2) S 1 2 3 4 5 6 7 8 9 10 250 50 1 2 20 0 1 0 12345 999 8 0\n";
+        let stat = "7 (a) b (c 1 2) S 1 2 3 4 5 6 7 8 9 10 250 50 1 2 20 0 1 0 12345 999 8 0\n";
         let (cpu, start) = (Duration::from_secs(3), Duration::from_millis(123_450));
         assert_eq!(parse_times(stat), Some((cpu, start)));
         for torn in [
-            &b"7 (a"[..],
-            b"7 (a)",
-            b"7 (a) S 1 2",
-            b"7 (a) S 1 2 3 4 5 6 7 8 9 10 x 50",
+            "7 (a",
+            "7 (a)",
+            "7 (a) S 1 2",
+            "7 (a) S 1 2 3 4 5 6 7 8 9 10 x 50",
         ] {
             assert_eq!(parse_times(torn), None);
         }
@@ -114,11 +113,11 @@ mod tests {
 
     #[test]
     fn a_field_is_found_at_the_beginning_of_its_line() {
-        let status = b"Name:\tVmRSS: 1\nVmSize:\t   22 kB\nVmRSS:\t    7 kB\n";
-        assert_eq!(find_number(status, b"VmRSS:"), Some(7));
-        assert_eq!(find_number(status, b"VmSize:"), Some(22));
-        assert_eq!(find_number(status, b"btime"), None);
-        assert_eq!(find_number(b"btime x", b"btime"), None);
+        let status = "Name:\tVmRSS: 1\nVmSize:\t   22 kB\nVmRSS:\t    7 kB\n";
+        assert_eq!(find_number(status, "VmRSS:"), Some(7));
+        assert_eq!(find_number(status, "VmSize:"), Some(22));
+        assert_eq!(find_number(status, "btime"), None);
+        assert_eq!(find_number("btime x", "btime"), None);
     }
 
     #[test]
