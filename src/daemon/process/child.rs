@@ -39,17 +39,13 @@ pub(crate) fn spawn_program(
         return Err(Errno::ENOEXEC.into());
     }
     let parent = dies_with_thread.then(getpid);
+    let environment = program.environment.iter();
     let mut command = Command::new(&program.path);
     command
         .args(&program.arguments)
         .env_clear()
         .env("PATH", path)
-        .envs(
-            program
-                .environment
-                .iter()
-                .map(|(name, value)| (name, value)),
-        )
+        .envs(environment.map(|(name, value)| (name, value)))
         .stdin(stdin)
         .stdout(Stdio::null())
         .stderr(Stdio::piped())

@@ -9,6 +9,7 @@ use std::collections::VecDeque;
 use std::env;
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _, Write as _};
+use std::mem;
 use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
@@ -32,6 +33,8 @@ use crate::handler::{EffectId, Program, ProgramEnd, ProgramOutcome};
 #[derive(Debug, Default)]
 pub(crate) struct Programs {
     running: Vec<Running>,
+    /// Whether a running program may have ended or written to standard error.
+    is_any_running_ready: bool,
     /// The programs that have yet to be started, in this order.
     waiting: VecDeque<(EffectId, Program)>,
     /// Whether programs are killed when the thread that starts them ends.
@@ -42,19 +45,13 @@ pub(crate) struct Programs {
 #[derive(Debug)]
 struct Running {
     id: EffectId,
-    /// Whether the program may have ended or written to standard error.
-    is_ready: bool,
     child: Child,
     /// The descriptor that is readable when the program has ended.
     _end: OwnedFd,
-    errors: Errors,
-}
-
-/// The standard error of a program.
-#[derive(Debug)]
-struct Errors {
+    /// The pipe from standard error.
     pipe: Receiver,
-    kept: Vec<u8>,
+    /// The beginning of what was read from standard error.
+    errors: Vec<u8>,
 }
 
 impl Programs {
@@ -80,17 +77,14 @@ impl Programs {
         self.waiting.pop_front();
     }
 
-    /// Records that the loop has reported an event of the program with this token.
-    pub(crate) fn record_event(&mut self, token: Token) {
-        let is_its = |it: &&mut Running| Source::Program(it.id.number).token() == token;
-        if let Some(running) = self.running.iter_mut().find(is_its) {
-            running.is_ready = true;
-        }
+    /// Records that the loop has reported an event of a program.
+    pub(crate) fn record_event(&mut self) {
+        self.is_any_running_ready = true;
     }
 
     /// Returns whether there is something to do before the loop reports another event.
     pub(crate) fn is_any_ready(&self) -> bool {
-        self.running.iter().any(|it| it.is_ready) || !self.waiting.is_empty()
+        self.is_any_running_ready || !self.waiting.is_empty()
     }
 
     /// Starts the next program, if one waits, reads the standard error of programs, and reaps those
@@ -111,14 +105,18 @@ impl Programs {
                 }
             }
         }
+        if !mem::take(&mut self.is_any_running_ready) {
+            return ended;
+        }
         let mut at = 0;
         while let Some(running) = self.running.get_mut(at) {
-            let has_ended = running.is_ready && running.has_ended();
-            running.is_ready = running.is_ready && running.errors.read();
+            let has_ended = running.has_ended();
+            let may_have_more = running.read_errors();
             if has_ended {
                 let running = self.running.remove(at);
                 ended.push((running.id, running.reap()));
             } else {
+                self.is_any_running_ready |= may_have_more;
                 at += 1;
             }
         }
@@ -159,12 +157,12 @@ impl Running {
         let mut child = child::spawn_program(program, &path, stdin, dies_with_thread)?;
         let token = Source::Program(id.number).token();
         match watch_program(&mut child, token, registry) {
-            Ok((end, errors)) => Ok(Self {
+            Ok((end, pipe)) => Ok(Self {
                 id,
-                is_ready: false,
                 child,
                 _end: end,
-                errors,
+                pipe,
+                errors: Vec::new(),
             }),
             Err(error) => {
                 let _ = child.kill();
@@ -183,7 +181,7 @@ impl Running {
     }
 
     fn pid(&self) -> Pid {
-        pid_of(&self.child)
+        Pid::from_raw(rustix::process::Pid::from_child(&self.child).as_raw_pid())
     }
 
     /// Kills the program's group, and the program even if it has left the group.
@@ -208,21 +206,20 @@ impl Running {
         };
         ProgramOutcome {
             end,
-            errors: self.errors.kept,
+            errors: self.errors,
         }
     }
-}
 
-impl Errors {
-    /// Reads what is available, at most [`READS`] times. Returns whether there may be more.
-    fn read(&mut self) -> bool {
+    /// Reads what is available from standard error, at most [`READS`] times. Returns whether there
+    /// may be more.
+    fn read_errors(&mut self) -> bool {
         let mut buffer = [0; 4096];
         for _ in 0..READS {
             match self.pipe.read(&mut buffer) {
                 Ok(0) => return false,
                 Ok(n) => {
-                    let room = MAX_PROGRAM_ERRORS - self.kept.len();
-                    self.kept.extend_from_slice(&buffer[..n.min(room)]);
+                    let room = MAX_PROGRAM_ERRORS - self.errors.len();
+                    self.errors.extend_from_slice(&buffer[..n.min(room)]);
                 }
                 Err(error) => return error.kind() == io::ErrorKind::Interrupted,
             }
@@ -236,23 +233,14 @@ fn watch_program(
     child: &mut Child,
     token: Token,
     registry: &Registry,
-) -> io::Result<(OwnedFd, Errors)> {
+) -> io::Result<(OwnedFd, Receiver)> {
     let end = pidfd_open(rustix::process::Pid::from_child(child), PidfdFlags::empty())?;
     registry.register(&mut SourceFd(&end.as_raw_fd()), token, Interest::READABLE)?;
     let errors = child.stderr.take().ok_or(io::ErrorKind::BrokenPipe)?;
     let mut pipe = Receiver::from(errors);
     pipe.set_nonblocking(true)?;
     registry.register(&mut pipe, token, Interest::READABLE)?;
-    let kept = Vec::new();
-    Ok((end, Errors { pipe, kept }))
-}
-
-fn pid_of(child: &Child) -> Pid {
-    Pid::from_raw(
-        rustix::process::Pid::from_child(child)
-            .as_raw_nonzero()
-            .get(),
-    )
+    Ok((end, pipe))
 }
 
 /// Creates an anonymous file that contains these bytes, to be read from its beginning.
