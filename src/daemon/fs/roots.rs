@@ -1,10 +1,11 @@
 //! The directories that the user named, in the form that the watch needs: absolute, and without
 //! duplicates.
 
+use std::fs;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{self, Path, PathBuf};
 
 use super::scan;
-use super::stat::Stat;
 use crate::daemon::SetupError;
 use crate::escape;
 use crate::watch::Problem;
@@ -56,14 +57,8 @@ pub(crate) fn overlap(one: &Path, other: &Path) -> bool {
 
 /// Returns whether two paths lead to one directory.
 pub(crate) fn is_same(one: &Path, other: &Path) -> bool {
-    let inode_of_one = inode(one);
-    one == other || (inode_of_one.is_some() && inode(other) == inode_of_one)
-}
-
-/// Returns the device and the inode number of a directory, or `None` if it cannot be examined.
-fn inode(dir: &Path) -> Option<(u64, u64)> {
-    let found = Stat::of_path(dir).ok()?;
-    Some((found.identity.device, found.identity.inode))
+    let inode = |dir: &Path| fs::metadata(dir).ok().map(|it| (it.dev(), it.ino()));
+    one == other || inode(one).is_some_and(|it| inode(other) == Some(it))
 }
 
 /// Returns the absolute form of a path, which is valid for handlers and programs in any working
@@ -114,7 +109,7 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         let [a, b] = ["a", "b"].map(|name| root.path().join(name));
         for dir in [&a, &b] {
-            std::fs::create_dir(dir).unwrap();
+            fs::create_dir(dir).unwrap();
         }
         assert!(overlap(&a, &a) && overlap(&a, root.path()) && overlap(root.path(), &b));
         assert!(!overlap(&a, &b));

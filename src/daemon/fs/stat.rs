@@ -35,9 +35,8 @@ impl Stat {
     /// Examines the file with this name in an open directory. Does not follow a symbolic link.
     pub(crate) fn of_name(dir: &fs::File, name: &Path) -> Option<Self> {
         let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT;
-        statx(dir, name, flags, WANTED)
-            .ok()
-            .map(|found| Self::from(&found))
+        let found = statx(dir, name, flags, WANTED).ok()?;
+        Some(Self::from_statx(&found))
     }
 
     /// Examines an open file.
@@ -54,8 +53,8 @@ impl Stat {
         other: impl FnOnce() -> io::Result<fs::Metadata>,
     ) -> io::Result<Self> {
         match found {
-            Ok(found) => Ok(Self::from(found)),
-            Err(Errno::NOSYS | Errno::PERM) => other().map(|found| Self::from(&found)),
+            Ok(found) => Ok(Self::from_statx(found)),
+            Err(Errno::NOSYS | Errno::PERM) => Ok(Self::from_metadata(&other()?)),
             Err(errno) => Err((*errno).into()),
         }
     }
@@ -73,10 +72,8 @@ impl Stat {
             _ => EntryKind::Other,
         }
     }
-}
 
-impl From<&Statx> for Stat {
-    fn from(found: &Statx) -> Self {
+    fn from_statx(found: &Statx) -> Self {
         let has_birth_time = found.stx_mask & StatxFlags::BTIME.bits() != 0;
         let btime = if has_birth_time {
             found.stx_btime
@@ -94,10 +91,8 @@ impl From<&Statx> for Stat {
             has_birth_time,
         }
     }
-}
 
-impl From<&fs::Metadata> for Stat {
-    fn from(found: &fs::Metadata) -> Self {
+    fn from_metadata(found: &fs::Metadata) -> Self {
         let nanoseconds = u32::try_from(found.mtime_nsec()).unwrap_or_default();
         Self {
             file_type: type_of(found.mode()),
@@ -164,7 +159,7 @@ mod tests {
             ("directory", SFlag::S_IFDIR),
             ("link", SFlag::S_IFLNK),
         ] {
-            let found = Stat::from(&fs::symlink_metadata(at(name)).unwrap());
+            let found = Stat::from_metadata(&fs::symlink_metadata(at(name)).unwrap());
             assert_eq!(found.file_type, expected);
         }
     }
