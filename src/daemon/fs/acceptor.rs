@@ -20,7 +20,7 @@ use nix::sys::stat::{Mode, fchmod};
 use rustix::net::{SocketFlags, accept_with};
 
 use super::dial::dial;
-use super::own_file::OwnFile;
+use super::own_file::{OwnFile, remove_if_present};
 use super::permissions::ProgramProblem;
 use super::run_dir::RunDirProblem;
 use crate::config::{ACCEPT_RETRY, BACKLOG};
@@ -186,12 +186,7 @@ pub(crate) fn remove_stale_socket(path: &Path) -> Result<(), SocketProblem> {
             Err(SocketProblem::InUse(process.and_then(|it| it.pid)))
         }
         Err(DialError::Busy) => Err(SocketProblem::InUse(None)),
-        Err(DialError::Refused) => match fs::remove_file(path) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                Err(SocketProblem::Unusable(error))
-            }
-            _ => Ok(()),
-        },
+        Err(DialError::Refused) => remove_if_present(path).map_err(SocketProblem::Unusable),
         Err(DialError::Gone) => Ok(()),
         Err(DialError::NotASocket) => Err(SocketProblem::NotASocket),
         Err(other) => Err(SocketProblem::Unusable(io::Error::other(other.to_string()))),

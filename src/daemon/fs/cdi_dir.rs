@@ -8,13 +8,13 @@
 //!
 //! Only the process that holds the lock in a directory writes the files there.
 
-use std::fs::{self, DirBuilder};
+use std::fs;
 use std::io;
-use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use super::file_lock::{self, FileLock};
+use super::own_file::create_dir_all;
 use super::{permissions, state_file};
 use crate::config::{CDI_RETRY, LOCK_TIMEOUT};
 use crate::daemon::SetupError;
@@ -109,8 +109,7 @@ fn replace_or_remove(dir: &Path, name: &str, content: Option<&str>) -> io::Resul
 /// An error is the reason and a remedy.
 fn try_open(dir: &Path) -> Result<CdiDir, String> {
     let unusable = |error: io::Error| format!("{error}; name a directory that is writable");
-    let created = DirBuilder::new().recursive(true).mode(0o755).create(dir);
-    created.map_err(unusable)?;
+    create_dir_all(dir, 0o755).map_err(unusable)?;
     if dir.is_symlink() {
         return Err("it is a symbolic link; name the directory itself".to_owned());
     }

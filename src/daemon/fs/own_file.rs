@@ -1,8 +1,9 @@
-//! A file that this process has created or locked, at a path where another file may replace it.
+//! A file that this process has created or locked, at a path where another file may replace it; and
+//! how files are removed and directories created.
 
-use std::fs::{self, Metadata};
+use std::fs::{self, DirBuilder, Metadata};
 use std::io;
-use std::os::unix::fs::MetadataExt as _;
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 
 use crate::escape;
@@ -37,6 +38,19 @@ impl OwnFile {
         let found = fs::symlink_metadata(&self.path);
         found.is_ok_and(|it| (it.dev(), it.ino()) == self.id)
     }
+}
+
+/// Removes a file, unless it does not exist: another process may remove it first.
+pub(crate) fn remove_if_present(path: &Path) -> io::Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        removed => removed,
+    }
+}
+
+/// Creates a directory and those above it with this mode, unless they exist.
+pub(crate) fn create_dir_all(dir: &Path, mode: u32) -> io::Result<()> {
+    DirBuilder::new().recursive(true).mode(mode).create(dir)
 }
 
 impl Drop for OwnFile {

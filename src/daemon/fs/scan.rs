@@ -3,11 +3,11 @@
 //! [`crate::watch`] decides what to do with the names that are found.
 
 use std::ffi::OsStr;
-use std::fs::{self, DirBuilder, File};
-use std::io;
+use std::fs::{self, File};
+use std::io::{self, ErrorKind};
 use std::os::fd::AsRawFd as _;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
-use std::os::unix::fs::{DirBuilderExt as _, FileTypeExt as _};
+use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};
 
 use nix::errno::Errno;
@@ -16,6 +16,7 @@ use nix::sys::stat::SFlag;
 
 use super::mounts::Mounts;
 use super::open_path::{OpenError, examine, open_path};
+use super::own_file::create_dir_all;
 use super::stat::Stat;
 use crate::watch::{Cause, Entry, EntryKind, Listing, Place, Problem};
 use crate::{config, escape};
@@ -84,9 +85,8 @@ pub(crate) fn cause(error: &io::Error) -> Cause {
 
 /// Creates a directory and those above it, unless they exist.
 pub(crate) fn create_dir(dir: &Path) -> Result<(), Problem> {
-    let created = DirBuilder::new().recursive(true).mode(MODE).create(dir);
-    created.map_err(|error| match error.kind() {
-        io::ErrorKind::AlreadyExists => Problem::NotADirectory,
+    create_dir_all(dir, MODE).map_err(|error| match error.kind() {
+        ErrorKind::AlreadyExists => Problem::NotADirectory,
         _ if is_absent(dir) => Problem::NotCreated(cause(&error)),
         // The directory may exist below one that cannot be searched now.
         _ => Problem::NotRead(cause(&error)),
@@ -96,12 +96,7 @@ pub(crate) fn create_dir(dir: &Path) -> Result<(), Problem> {
 /// Returns whether it is certain that nothing exists at a path.
 fn is_absent(path: &Path) -> bool {
     let error = fs::symlink_metadata(path).err();
-    error.is_some_and(|error| {
-        matches!(
-            error.kind(),
-            io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
-        )
-    })
+    error.is_some_and(|it| matches!(it.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory))
 }
 
 /// Opens a directory with `O_PATH`. With `O_NOFOLLOW`, a symbolic link that has replaced the
@@ -171,8 +166,8 @@ pub(crate) fn list(dir: &Path, at: &Path, mounts: &Mounts) -> Result<Listing, Pr
 
 fn read_problem(error: &io::Error) -> Problem {
     match error.kind() {
-        io::ErrorKind::NotFound => Problem::Missing,
-        io::ErrorKind::NotADirectory => Problem::NotADirectory,
+        ErrorKind::NotFound => Problem::Missing,
+        ErrorKind::NotADirectory => Problem::NotADirectory,
         _ => Problem::NotRead(cause(error)),
     }
 }

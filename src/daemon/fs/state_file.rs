@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use nix::errno::Errno;
 
+use super::own_file::remove_if_present;
 use super::permissions;
 use crate::config::{MAX_STATE_FILE, STATE_FILE_DELAY, STATE_FILE_RETRY};
 use crate::daemon::ProgramProblem;
@@ -81,16 +82,14 @@ impl StateFile {
     /// room later, but a missing directory will not appear.
     fn check_writable(&self) -> io::Result<()> {
         let new = new_path(&self.path);
-        let opened = create_file(&new, MODE);
-        match opened.map_err(|error| (errno(&error), error)) {
+        match create_file(&new, MODE) {
             Ok(_) => fs::remove_file(new)?,
-            // Left behind by a daemon that was killed: the first version replaces it.
-            Err((Errno::EEXIST, _)) => {}
-            Err((
-                Errno::ENOSPC | Errno::EDQUOT | Errno::EMFILE | Errno::ENFILE | Errno::EIO,
-                _,
-            )) => {}
-            Err((_, error)) => return Err(error),
+            Err(error) => match Errno::from_raw(error.raw_os_error().unwrap_or(0)) {
+                // Left behind by a daemon that was killed: the first version replaces it.
+                Errno::EEXIST => {}
+                Errno::ENOSPC | Errno::EDQUOT | Errno::EMFILE | Errno::ENFILE | Errno::EIO => {}
+                _ => return Err(error),
+            },
         }
         if fs::symlink_metadata(&self.path).is_ok_and(|found| !found.is_file()) {
             let path = escape::path(&self.path);
@@ -229,11 +228,7 @@ fn read_boot_id(path: &Path) -> Option<String> {
 /// Replaces the file at `path` atomically: a reader finds the old or the new content. The new file
 /// is first written at `new`, where it replaces any file, even a pipe or a symbolic link.
 pub(super) fn replace_file(path: &Path, new: &Path, mode: u32, content: &[u8]) -> io::Result<()> {
-    if let Err(error) = fs::remove_file(new) {
-        if error.kind() != io::ErrorKind::NotFound {
-            return Err(error);
-        }
-    }
+    remove_if_present(new)?;
     create_file(new, mode)?.write_all(content)?;
     fs::rename(new, path)
 }
@@ -248,10 +243,6 @@ fn new_path(path: &Path) -> PathBuf {
 fn create_file(path: &Path, mode: u32) -> io::Result<File> {
     let mut options = File::options();
     options.write(true).create_new(true).mode(mode).open(path)
-}
-
-fn errno(error: &io::Error) -> Errno {
-    Errno::from_raw(error.raw_os_error().unwrap_or(0))
 }
 
 /// The mode of the file: only its user may read it.

@@ -161,7 +161,7 @@ impl Doctor {
             report => report?,
         };
         let before = self.findings.len();
-        if let Err(problem) = permissions::resolve_trusted_file(&dir.join("any")) {
+        if let Err(problem) = permissions::resolve_trusted_directory(dir, true) {
             let message = format!("other users can put sockets here: {problem}");
             self.add_finding(Level::Warning, check, &[dir], message, problem.remedy());
         }

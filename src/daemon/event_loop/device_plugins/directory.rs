@@ -1,15 +1,15 @@
 //! The directory of device plugins' sockets, and the socket in it on which the service listens.
 
 use std::fs::{self, File};
-use std::io;
 use std::os::fd::AsRawFd as _;
-use std::os::unix::fs::{DirBuilderExt as _, FileTypeExt as _};
+use std::os::unix::fs::FileTypeExt as _;
 use std::path::Path;
 
 use mio::Registry;
 
 use crate::daemon::fs::acceptor::{Acceptor, SocketProblem, remove_stale_socket};
 use crate::daemon::fs::inotify::{Inotify, describe};
+use crate::daemon::fs::own_file::{create_dir_all, remove_if_present};
 use crate::daemon::source::Source;
 use crate::escape;
 use crate::registration::SOCKET;
@@ -28,36 +28,24 @@ pub(super) struct Directory {
 ///
 /// kubelet removes them, too, but without checking whether another kubelet is running.
 pub(super) fn create_and_clear(dir: &Path) -> Result<(), SocketProblem> {
-    create_dir(dir)?;
+    create_dir_all(dir, MODE)?;
     remove_stale_socket(&dir.join(SOCKET))?;
     for entry in fs::read_dir(dir)? {
         let path = entry?.path();
         // As with kubelet, a link to a socket is removed, but not the socket that it leads to.
         if fs::metadata(&path).is_ok_and(|found| found.file_type().is_socket()) {
             log::debug!("removing the socket {}", escape::path(&path));
-            remove_if_present(&path)?;
+            remove_if_present(&path)?; // A plugin that ends removes its socket.
         }
     }
     Ok(())
-}
-
-/// Removes a file, which another process may remove first: a plugin that ends removes its socket.
-fn remove_if_present(path: &Path) -> io::Result<()> {
-    match fs::remove_file(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        removed => removed,
-    }
-}
-
-fn create_dir(dir: &Path) -> io::Result<()> {
-    fs::DirBuilder::new().recursive(true).mode(MODE).create(dir)
 }
 
 impl Directory {
     /// Creates the directory if it is missing, watches it if possible, and listens on
     /// `kubelet.sock` in it, replacing a stale socket. Adds both to the loop of `registry`.
     pub(super) fn open(dir: &Path, registry: &Registry) -> Result<Self, SocketProblem> {
-        create_dir(dir)?;
+        create_dir_all(dir, MODE)?;
         // The watch begins before the socket is created, so that no removal of the socket is
         // missed.
         let token = Source::DevicePluginsDir.token();
