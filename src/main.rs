@@ -76,11 +76,8 @@ fn serve(
         let options = command_line.load()?;
         Ok((options.config, logging::level(options.verbosity)))
     };
-    let daemon = Daemon::new(config)?.with_log(log);
-    daemon
-        .with_reload(Box::new(load), level, settings_needing_restart)
-        .run()?;
-    Ok(())
+    let load = Box::new(load);
+    Ok(Daemon::new(config, Some(log), level, load, settings_needing_restart)?.run()?)
 }
 
 /// Returns the exit code of a command, or prints the error and returns the code of a failure.

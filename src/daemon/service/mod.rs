@@ -31,4 +31,6 @@ pub mod simulate;
 
 pub use self::handlers::handlers;
 #[cfg(feature = "cli")]
-pub use self::run::{Daemon, Load, path_problems};
+pub use self::reload::Load;
+#[cfg(feature = "cli")]
+pub use self::run::{Daemon, path_problems};

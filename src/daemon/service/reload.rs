@@ -4,8 +4,6 @@
 //! Every step that can fail is taken first. If one fails, nothing has changed, except that
 //! directories that were created stay.
 
-use std::mem;
-
 use log::LevelFilter;
 use serde_json::json;
 
@@ -13,155 +11,151 @@ use super::handlers::resolve_programs;
 use crate::api::{Response, Status};
 use crate::config::DaemonConfig;
 use crate::daemon::Daemon;
-use crate::daemon::Load;
 use crate::daemon::PluginManager;
 use crate::daemon::SetupError;
 use crate::manager::event::EventKind;
 
-/// The keys of the settings that differ.
-#[derive(Debug, Default)]
-struct Difference {
-    changed: Vec<String>,
-    needs_restart: Vec<String>,
-}
+/// A function that reads the configuration. Returns the configuration and the log level, or a line
+/// for each problem.
+pub type Load = Box<dyn Fn() -> Result<(DaemonConfig, LevelFilter), Vec<String>>>;
+
+/// The keys of the settings that were changed, and of those that need a restart.
+type Difference = (Vec<&'static str>, Vec<String>);
 
 impl Daemon {
-    /// Makes [`Daemon::run`] read the configuration again with `load` on SIGHUP, and when a client
-    /// of the API requests that. `level` is that of the log; `needs_restart` returns the keys of
-    /// the settings that differ and are read only at the start.
-    #[must_use]
-    pub fn with_reload(
-        mut self,
-        load: Load,
-        level: LevelFilter,
-        needs_restart: fn(&DaemonConfig, &DaemonConfig) -> Vec<String>,
-    ) -> Self {
-        self.plugins.api.offer_reload();
-        (self.load, self.level, self.needs_restart) = (Some(load), level, needs_restart);
-        self
-    }
-
     /// Reads the configuration again and applies it, and responds to the clients that asked for
     /// that. Does nothing while the daemon is stopping.
-    pub(crate) fn reload(&mut self) {
+    pub(super) fn reload_and_answer(&mut self) {
         if self.is_stopping() {
             return;
         }
         self.service.notify_reloading(self.plugins.now());
-        let outcome = self.reload_config();
-        match outcome {
-            Ok(Difference {
-                changed,
-                needs_restart,
-            }) => {
-                let keys = |name: &str, keys: &[String]| match keys {
-                    [] => String::new(),
-                    keys => [" ", name, "=", &keys.join(",")].concat(),
+        let (event, response) = match self.reload_config() {
+            Ok((changed, needs_restart)) => {
+                let done = json!({ "changed": changed, "needsRestart": needs_restart });
+                let keys = |name: &str, keys: &str| match keys {
+                    "" => String::new(),
+                    keys => [" ", name, "=", keys].concat(),
                 };
-                let mut text = keys("changed", &changed) + &keys("needs-restart", &needs_restart);
+                let mut text = keys("changed", &changed.join(","));
+                text += &keys("needs-restart", &needs_restart.join(","));
                 if text.is_empty() {
                     text.push_str(" nothing has changed");
                 }
                 let text = "reloaded the configuration:".to_owned() + &text;
                 let event = EventKind::ConfigReloaded(text);
-                let done = json!({ "changed": changed, "needsRestart": needs_restart });
-                self.plugins.finish_reload(event, &Response::json(&done));
+                (event, Response::json(&done))
             }
             Err(problems) => {
                 let text = [REJECTED, &problems.join("; ")].concat();
-                let event = EventKind::ConfigRejected(text);
                 let status = Status::UNPROCESSABLE_CONTENT;
                 let refused = Response::error(status, &problems.join("\n"));
-                self.plugins.finish_reload(event, &refused);
+                (EventKind::ConfigRejected(text), refused)
             }
-        }
+        };
+        self.plugins.finish_reload(event, &response);
         self.service.queue_ready();
     }
 
     /// Reads the configuration again and applies it. Returns what has changed, or the problems
     /// because of which nothing has.
     fn reload_config(&mut self) -> Result<Difference, Vec<String>> {
-        let Some(load) = &self.load else {
-            return Ok(Difference::default());
-        };
-        let (mut new, level) = load()?;
-        self.apply_config(&mut new, level)
+        let (new, level) = (self.load)()?;
+        self.apply_config(new, level)
             .map_err(|error| vec![error.to_string()])
     }
 
     fn apply_config(
         &mut self,
-        new: &mut DaemonConfig,
+        mut new: DaemonConfig,
         level: LevelFilter,
     ) -> Result<Difference, SetupError> {
         let sandbox = self.sandbox.as_ref();
-        let reverted = sandbox.map(|it| it.revert_disallowed(new, &self.plugins));
-        let is_strict = new.manager.trust.is_strict();
-        resolve_programs(&mut new.handlers, is_strict)?;
+        let reverted = sandbox.map(|it| it.revert_disallowed(&mut new, &self.plugins));
+        resolve_programs(&mut new.handlers, new.manager.trust.is_strict())?;
         PluginManager::require_trusted_directories(&new.manager)?;
-        let mut keys = Vec::new();
-        let (config, old) = (&new.manager, &mut self.config.manager);
-        let plugins = &mut self.plugins;
-        let is_changed = plugins.set_directories(&config.plugins_dirs)?;
-        push_if(&mut keys, "plugins-dir", is_changed);
-        if push_if(&mut keys, "map-path", config.path_map != old.path_map) {
+        let has_other_dirs = self.plugins.set_directories(&new.manager.plugins_dirs)?;
+        let has_other_level = level != self.level;
+        let changed = changed_keys(&self.config, &new, has_other_dirs, has_other_level);
+        let mut needs_restart = (self.needs_restart)(&self.config, &new);
+        self.apply_changes(&new, level);
+        let sandbox = self.sandbox.as_ref();
+        let narrowed = sandbox.and_then(|it| it.drop_unneeded_capabilities(&new.manager.trust));
+        let unchanged = reverted.into_iter().flatten().chain(narrowed);
+        needs_restart.extend(unchanged.map(str::to_owned));
+        Ok((changed, needs_restart))
+    }
+
+    /// Applies the settings that differ, except for the directories and for those that are read
+    /// only at the start.
+    fn apply_changes(&mut self, new: &DaemonConfig, level: LevelFilter) {
+        let (plugins, config) = (&mut self.plugins, &new.manager);
+        let old = &mut self.config.manager;
+        if config.path_map != old.path_map {
             plugins.set_path_map(&config.path_map);
             old.path_map = config.path_map.clone();
         }
-        if push_if(&mut keys, "on-down", config.on_down != old.on_down) {
+        if config.on_down != old.on_down {
             plugins.set_on_down(config.on_down);
             old.on_down = config.on_down;
         }
-        let (new_trust, trust) = (&config.trust, &mut old.trust);
-        push_if(&mut keys, "trust", new_trust.mode != trust.mode);
-        let is_changed = new_trust.endpoint_dirs != trust.endpoint_dirs
-            || new_trust.allows_abstract != trust.allows_abstract;
-        push_if(&mut keys, "endpoint-dir", is_changed);
-        push_if(&mut keys, "allow-uid", new_trust.uids != trust.uids);
-        push_if(&mut keys, "allow-name", new_trust.names != trust.names);
-        if new_trust != trust {
-            plugins.set_trust(new_trust);
-            *trust = new_trust.clone();
+        if config.trust != old.trust {
+            plugins.set_trust(&config.trust);
+            old.trust = config.trust.clone();
         }
-        let is_changed = config.memory_budget != old.memory_budget;
-        if push_if(&mut keys, "memory-budget", is_changed) {
+        if config.memory_budget != old.memory_budget {
             plugins.set_memory_budget(config.memory_budget);
             old.memory_budget = config.memory_budget;
         }
-        if push_if(&mut keys, "verbose", level != self.level) {
-            self.level = level;
-            if let Some(log) = self.log {
-                log.set_level(level);
-            }
+        if let Some(log) = self.log.filter(|_| level != self.level) {
+            log.set_level(level);
         }
-        let (before, after) = (&mut self.config.handlers, &mut new.handlers);
-        let is_type = push_if(&mut keys, "type", before.types != after.types);
-        let is_changed = before.unknown_types != after.unknown_types;
-        let is_unknown = push_if(&mut keys, "unknown-types", is_changed);
-        let is_exec = push_if(&mut keys, "exec", before.exec != after.exec);
-        let is_changed = before.csi_node_info != after.csi_node_info;
-        let is_period = push_if(&mut keys, "csi-node-info", is_changed);
-        if is_type || is_unknown || is_exec || is_period {
-            plugins.change_handlers(&mut self.inventory, before, after);
-            mem::swap(before, after);
+        self.level = level;
+        if new.handlers != self.config.handlers {
+            plugins.change_handlers(&mut self.inventory, &self.config.handlers, &new.handlers);
+            self.config.handlers = new.handlers.clone();
         }
-        let mut needs_restart = (self.needs_restart)(&self.config, new);
-        let narrowed = sandbox.and_then(|it| it.drop_unneeded_capabilities(&config.trust));
-        let unchanged = reverted.into_iter().flatten().chain(narrowed);
-        needs_restart.extend(unchanged.map(str::to_owned));
-        Ok(Difference {
-            needs_restart,
-            changed: keys,
-        })
     }
 }
 
-/// Adds a key if its setting has changed. Returns whether it has.
-fn push_if(keys: &mut Vec<String>, key: &str, is_changed: bool) -> bool {
-    if is_changed {
-        keys.push(key.to_owned());
-    }
-    is_changed
+/// Returns the keys of the settings that a reload applies and that differ.
+fn changed_keys(
+    old: &DaemonConfig,
+    new: &DaemonConfig,
+    has_other_dirs: bool,
+    has_other_level: bool,
+) -> Vec<&'static str> {
+    let (manager, new_manager) = (&old.manager, &new.manager);
+    let (trust, new_trust) = (&manager.trust, &new_manager.trust);
+    let (handlers, new_handlers) = (&old.handlers, &new.handlers);
+    let has_other_endpoints = new_trust.endpoint_dirs != trust.endpoint_dirs
+        || new_trust.allows_abstract != trust.allows_abstract;
+    let settings = [
+        ("plugins-dir", has_other_dirs),
+        ("map-path", new_manager.path_map != manager.path_map),
+        ("on-down", new_manager.on_down != manager.on_down),
+        ("trust", new_trust.mode != trust.mode),
+        ("endpoint-dir", has_other_endpoints),
+        ("allow-uid", new_trust.uids != trust.uids),
+        ("allow-name", new_trust.names != trust.names),
+        (
+            "memory-budget",
+            new_manager.memory_budget != manager.memory_budget,
+        ),
+        ("verbose", has_other_level),
+        ("type", new_handlers.types != handlers.types),
+        (
+            "unknown-types",
+            new_handlers.unknown_types != handlers.unknown_types,
+        ),
+        ("exec", new_handlers.exec != handlers.exec),
+        (
+            "csi-node-info",
+            new_handlers.csi_node_info != handlers.csi_node_info,
+        ),
+    ];
+    let changed = settings.into_iter().filter(|(_, is_changed)| *is_changed);
+    changed.map(|(key, _)| key).collect()
 }
 
 const REJECTED: &str = "cannot reload the configuration, so the one before stays in force: ";
@@ -196,11 +190,11 @@ mod tests {
             raise(Signal::SIGTERM).unwrap();
             Ok((same.clone(), LevelFilter::Info))
         };
-        let daemon = Daemon::new(&config).unwrap();
+        let level = LevelFilter::Info;
+        let daemon = Daemon::new(&config, None, level, Box::new(load), |_, _| Vec::new()).unwrap();
         for signal in signals {
             raise(*signal).unwrap();
         }
-        let daemon = daemon.with_reload(Box::new(load), LevelFilter::Info, |_, _| Vec::new());
         daemon.run().unwrap();
         count.get()
     }

@@ -11,6 +11,7 @@ use nix::sys::prctl;
 use nix::sys::signal::Signal;
 
 use super::handlers::{create_handlers, resolve_programs};
+use super::reload::Load;
 use super::sandbox::{self, Sandbox};
 use super::sd_notify::Service;
 use crate::config::{DaemonConfig, Exec, HandlerConfig, LEAST_DESCRIPTORS, Mode};
@@ -34,29 +35,34 @@ pub struct Daemon {
     signals: Signals,
     pub(crate) service: Service,
     pub(crate) log: Option<&'static Logger>,
-    /// The level of the log.
-    pub(crate) level: LevelFilter,
     /// The configuration in force.
     pub(crate) config: DaemonConfig,
     pub(super) sandbox: Option<Sandbox>,
     pub(crate) inventory: Inventory,
-    /// Reads the configuration again.
-    pub(crate) load: Option<Load>,
-    /// Returns the keys of the settings that differ and are read only at the start.
-    pub(crate) needs_restart: fn(&DaemonConfig, &DaemonConfig) -> Vec<String>,
+    pub(super) load: Load,
+    /// The level of the log.
+    pub(super) level: LevelFilter,
+    pub(super) needs_restart: NeedsRestart,
     /// The number of signals that have asked the daemon to end.
     stops: usize,
 }
 
-/// A function that reads the configuration. Returns the configuration and the log level, or a line
-/// for each problem.
-pub type Load = Box<dyn Fn() -> Result<(DaemonConfig, LevelFilter), Vec<String>>>;
+/// A function that returns the keys of the settings that differ and are read only at the start.
+type NeedsRestart = fn(&DaemonConfig, &DaemonConfig) -> Vec<String>;
 
 impl Daemon {
     /// Sets up the daemon and enters the sandbox. A problem that prevents the start is returned
-    /// here, not by [`Daemon::run`].
+    /// here, not by [`Daemon::run`], which also writes the lines that `log` cannot write at once.
+    /// The configuration is read again with `load` on SIGHUP, and when a client of the API requests
+    /// that; `level` is that of the log.
     #[inline(never)]
-    pub fn new(config: &DaemonConfig) -> Result<Self, SetupError> {
+    pub fn new(
+        config: &DaemonConfig,
+        log: Option<&'static Logger>,
+        level: LevelFilter,
+        load: Load,
+        needs_restart: NeedsRestart,
+    ) -> Result<Self, SetupError> {
         log_start(config);
         let handled = [signals::ENDING, signals::ASKING].concat();
         let signals = Signals::block_and_open(&handled).map_err(SetupError::Signals)?;
@@ -80,6 +86,8 @@ impl Daemon {
         plugins.restore_and_scan(&manager)?;
         plugins.set_inventory(inventory.clone());
         plugins.set_descriptor_limit(limit);
+        plugins.api.log = log.map(|log| log as _);
+        plugins.api.offer_reload();
         // `run` takes all turns on the thread that calls it, which is the only one in `plugind`.
         plugins.kill_programs_with_thread();
         let woken = plugins.wake_on(signals.as_raw_fd());
@@ -89,26 +97,15 @@ impl Daemon {
             plugins,
             signals,
             service: Service::from_environment(),
-            log: None,
-            level: LevelFilter::Info,
+            log,
             config,
             sandbox,
             inventory,
-            load: None,
-            needs_restart: |_, _| Vec::new(),
+            load,
+            level,
+            needs_restart,
             stops: 0,
         })
-    }
-
-    /// Adds a logger that [`Daemon::run`] services: lines that cannot be written at once are
-    /// written later.
-    #[must_use]
-    pub fn with_log(mut self, log: &'static Logger) -> Self {
-        self.plugins.api.log = Some(log);
-        Self {
-            log: Some(log),
-            ..self
-        }
     }
 
     /// Runs until a signal requests termination, and then saves the state.
@@ -127,7 +124,7 @@ impl Daemon {
             }
             let is_asked = self.plugins.is_woken() && self.handle_signals()?;
             if is_asked || self.plugins.api.is_reload_wanted() {
-                self.reload();
+                self.reload_and_answer();
             }
         }
         self.plugins.save();

@@ -8,6 +8,7 @@ use std::path::Path;
 use std::process::Command;
 use std::thread;
 
+use log::LevelFilter;
 use nix::sys::signal::kill;
 use nix::unistd::getppid;
 
@@ -39,7 +40,8 @@ fn carry_out(has_sandbox: bool, attack: &Attack<'_>) -> (i32, io::Result<()>) {
     };
     thread::scope(|scope| {
         let attacked = scope.spawn(|| {
-            let daemon = Daemon::new(&config).unwrap();
+            let (level, load) = (LevelFilter::Info, Box::new(|| Err(Vec::new())));
+            let daemon = Daemon::new(&config, None, level, load, |_, _| Vec::new()).unwrap();
             let text = &daemon.plugins.api.daemon.sandbox;
             let abi = text.strip_prefix("on, Landlock ABI ");
             let abi = abi.map_or(0, |abi| abi.parse().unwrap());
