@@ -67,10 +67,9 @@ impl Directory {
         })
     }
 
-    /// Watches the directory if it could not be watched before. Returns whether it is watched.
-    pub(super) fn watch(&mut self, dir: &Path) -> bool {
+    /// Watches the directory if it could not be watched before.
+    pub(super) fn watch(&mut self, dir: &Path) {
         self.is_watched = self.is_watched || self.inotify.watch(dir, Place::Root).is_ok();
-        self.is_watched
     }
 
     /// Returns whether the file at the socket's path is still this socket. Discards the inotify

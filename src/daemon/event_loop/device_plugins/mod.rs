@@ -61,7 +61,7 @@ impl DevicePlugins {
         let dir: Arc<Path> = dir.into();
         Ok(Self {
             dir: dir.clone(),
-            is_check_due: !directory.is_watched,
+            is_check_due: false,
             directory: Some(directory),
             registrar: Registrar::new(dir),
             clients: Vec::new(),
@@ -95,9 +95,8 @@ impl DevicePlugins {
             _ => {}
         }
         let mut clients = self.clients.iter_mut();
-        if let Some((_, connection)) =
-            clients.find(|(id, _)| Source::RegistrationClient(*id).token() == token)
-        {
+        let is_it = |it: &&mut (ClientId, _)| Source::RegistrationClient(it.0).token() == token;
+        if let Some((_, connection)) = clients.find(is_it) {
             connection.record_event(event);
             self.is_any_ready = true;
         }
@@ -112,7 +111,8 @@ impl DevicePlugins {
             self.registrar.make_room_at()
         };
         let accept_at = room_at.zip(self.accept_time()).map(|(a, b)| a.max(b));
-        let is_examined = !self.is_stopping && (self.is_check_due || self.directory.is_none());
+        let is_watched = self.directory.as_ref().is_some_and(|it| it.is_watched);
+        let is_examined = !self.is_stopping && (self.is_check_due || !is_watched);
         let listen_at = is_examined.then_some(self.listen_at);
         let client = self.registrar.poll_timeout();
         let times = [is_any_ready, accept_at, client, listen_at];
@@ -181,13 +181,13 @@ impl DevicePlugins {
         let is_check_due = std::mem::take(&mut self.is_check_due);
         let dir = escape::path(&self.dir);
         if let Some(directory) = &mut self.directory {
-            if !is_check_due {
+            if !is_check_due && directory.is_watched {
                 return;
             }
-            let is_watched = directory.watch(&self.dir);
+            directory.watch(&self.dir);
             if directory.is_in_place() {
-                if !is_watched {
-                    (self.is_check_due, self.listen_at) = (true, now + WATCH_RETRY);
+                if !directory.is_watched {
+                    self.listen_at = now + WATCH_RETRY;
                 }
                 return;
             }
@@ -196,7 +196,6 @@ impl DevicePlugins {
         self.directory = None; // Does not remove the file, which was removed or replaced.
         match Directory::open(&self.dir, registry) {
             Ok(directory) => {
-                self.is_check_due = !directory.is_watched;
                 self.directory = Some(directory);
                 self.listen_at = now + REGISTRATION_RETRY.first;
                 self.pause = REGISTRATION_RETRY.first;
