@@ -35,8 +35,8 @@ pub(crate) struct Service {
     /// The notifications that must arrive and were not sent yet, in their order.
     unsent: VecDeque<String>,
     retry_at: Time,
-    /// The numbers of registered and of failed plugins in the last status.
-    status: Option<[usize; 2]>,
+    /// The last status, with the numbers of registered and of failed plugins.
+    status: String,
     /// The generation at which these were counted.
     counted: Option<Generation>,
     status_at: Time,
@@ -101,15 +101,13 @@ impl Service {
     /// Notifies that a reload has begun. [`Service::queue_ready`] notifies that it is over.
     pub(crate) fn notify_reloading(&mut self, now: Time) {
         // systemd compares this with its own reading of CLOCK_MONOTONIC, from before SIGHUP.
-        let Ok(time) = clock_gettime(ClockId::CLOCK_MONOTONIC) else {
-            return;
-        };
-        let micros = time::micros(time.into());
-        // Only the last of several reloads counts.
-        self.unsent.clear();
-        let text = format!("RELOADING=1\nMONOTONIC_USEC={micros}");
-        self.unsent.push_back(text);
-        self.send_unsent(now);
+        if let Ok(time) = clock_gettime(ClockId::CLOCK_MONOTONIC) {
+            let micros = time::micros(time.into());
+            self.unsent.clear(); // Only the last of several reloads counts.
+            let text = format!("RELOADING=1\nMONOTONIC_USEC={micros}");
+            self.unsent.push_back(text);
+            self.send_unsent(now);
+        }
     }
 
     /// Queues the notification that the start or a reload is complete, which [`Service::send_due`]
@@ -146,10 +144,9 @@ impl Service {
         self.status_at = now + STATUS_PAUSE;
         let status = manager.records().status();
         let (registered, failed) = (status.registered, status.failed);
-        let status = Some([registered, failed]);
-        let text = || format!("STATUS={registered} registered, {failed} in backoff");
-        if status == self.status || self.send(&text()) {
-            (self.status, self.counted) = (status, generation);
+        let text = format!("STATUS={registered} registered, {failed} in backoff");
+        if text == self.status || self.send(&text) {
+            (self.status, self.counted) = (text, generation);
         }
     }
 
@@ -187,13 +184,9 @@ fn open_socket(name: &OsStr) -> Result<(OwnedFd, UnixAddr), Errno> {
         [b'/', ..] => UnixAddr::new(Path::new(name)),
         _ => Err(Errno::EINVAL),
     };
-    let from = socket(
-        AddressFamily::Unix,
-        SockType::Datagram,
-        SockFlag::SOCK_CLOEXEC,
-        None,
-    );
-    Ok((from?, address?))
+    let (kind, flags) = (SockType::Datagram, SockFlag::SOCK_CLOEXEC);
+    let from = socket(AddressFamily::Unix, kind, flags, None)?;
+    Ok((from, address?))
 }
 
 /// Returns the pause between two watchdog notifications: half of the time that systemd waits for
