@@ -36,10 +36,7 @@ impl Deadline {
     /// Returns the earlier of two deadlines.
     #[must_use]
     pub fn min(self, other: Self) -> Self {
-        match (self.0, other.0) {
-            (Some(one), Some(two)) => Self(Some(one.min(two))),
-            (one, two) => Self(one.or(two)),
-        }
+        Self(self.0.into_iter().chain(other.0).min())
     }
 
     /// Returns the deadline if at least this time is left, else one after this time.

@@ -27,25 +27,23 @@ pub(super) struct Client {
 }
 
 impl Client {
-    pub(super) fn new(id: ClientId, stream: UnixStream, peer: Option<(i32, u32)>) -> Self {
-        Self {
+    /// Adds a client to the loop.
+    pub(super) fn open(
+        id: ClientId,
+        mut stream: UnixStream,
+        peer: Option<(i32, u32)>,
+        registry: &Registry,
+    ) -> io::Result<Self> {
+        let interest = Interest::READABLE | Interest::WRITABLE;
+        registry.register(&mut stream, Source::ApiClient(id).token(), interest)?;
+        Ok(Self {
             id,
             stream,
             peer,
             is_readable: true,
             is_writable: true,
             is_broken: false,
-        }
-    }
-
-    /// Adds the client to the loop.
-    pub(super) fn register(&mut self, registry: &Registry) -> io::Result<()> {
-        let interest = Interest::READABLE | Interest::WRITABLE;
-        registry.register(
-            &mut self.stream,
-            Source::ApiClient(self.id).token(),
-            interest,
-        )
+        })
     }
 
     /// Records an event that the loop has reported.

@@ -42,18 +42,11 @@ impl Readiness {
         match self.start_deadline() {
             None if self.is_started => {}
             None => problems.push("the first scan of the directories is not complete".to_owned()),
-            Some(at) => {
-                let count = if at <= now {
-                    0
-                } else {
-                    manager.records().undialed_count()
-                };
-                self.is_started = count == 0;
-                if count > 0 {
-                    let problem = format!("sockets not dialed yet: {count}");
-                    problems.push(problem);
-                }
-            }
+            Some(at) if at <= now => self.is_started = true,
+            Some(_) => match manager.records().undialed_count() {
+                0 => self.is_started = true,
+                count => problems.push(format!("sockets not dialed yet: {count}")),
+            },
         }
         let roots = watch.directories().take_while(|it| it.is_root);
         for root in roots.filter(|it| it.state == DirectoryState::Lost) {

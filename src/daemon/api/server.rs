@@ -320,11 +320,8 @@ impl Api {
             exchange::refuse(stream);
             return Ok(false);
         };
-        let mut client = Client::new(id, stream, peer);
-        if let Err(error) = client.register(registry) {
-            self.server.remove(id);
-            return Err(error);
-        }
+        let client = Client::open(id, stream, peer, registry);
+        let client = client.inspect_err(|_| self.server.remove(id))?;
         self.clients.push(client);
         Ok(true)
     }
