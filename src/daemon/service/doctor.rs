@@ -127,56 +127,66 @@ impl Doctor {
         });
     }
 
-    /// Examines a plugins directory, and probes the plugins in it. Returns the number of sockets.
+    /// Adds a finding for a problem with a directory.
+    fn add_problem(&mut self, level: Level, dir: &Path, problem: &Problem) {
+        let (message, remedy) = (problem.to_string(), problem.remedy());
+        self.add_finding(level, DIRECTORY, &[dir], message, remedy);
+    }
+
+    /// Examines a plugins directory, and the plugins in it. Returns the number of sockets.
     fn examine_directory(&mut self, dir: &Path) -> Result<usize, SetupError> {
-        let check = "directory";
-        let found = self.file_id(dir);
-        let is_missing = found == Err(Problem::Missing);
-        let problem = if is_missing {
-            self.creation_problem(dir)
-        } else {
-            found.err()
+        let report = match self.probe_directory(dir) {
+            Ok(Some(report)) => report,
+            Ok(None) => {
+                let message = "does not exist; the daemon creates it";
+                self.add_finding(Level::Note, DIRECTORY, &[dir], message, "");
+                return Ok(0);
+            }
+            Err(SetupError::Directory { dir, problem }) => {
+                self.add_problem(Level::Problem, &dir, &problem);
+                return Ok(0);
+            }
+            Err(error) => return Err(error),
+        };
+        let before = self.findings.len();
+        if let Err(problem) = permissions::resolve_trusted_directory(dir, true) {
+            let message = format!("other users can put sockets here: {problem}");
+            self.add_finding(Level::Warning, DIRECTORY, &[dir], message, problem.remedy());
+        }
+        for trouble in &report.problems {
+            if let Report::Trouble { dir, problem } = trouble {
+                self.add_problem(Level::Warning, dir, problem);
+            }
+        }
+        if self.findings.len() == before {
+            self.add_finding(Level::Ok, DIRECTORY, &[dir], "can be used", "");
+        }
+        self.assess_sockets(&report);
+        self.assess_access(&report);
+        Ok(report.sockets.len())
+    }
+
+    /// Probes the plugins in a directory. Returns `None` if the directory does not exist but can be
+    /// created.
+    fn probe_directory(&self, dir: &Path) -> Result<Option<probe::Report>, SetupError> {
+        let problem = match self.file_id(dir) {
+            Ok(_) => None,
+            Err(Problem::Missing) => match self.creation_problem(dir) {
+                None => return Ok(None),
+                problem => problem,
+            },
+            Err(problem) => Some(problem),
         };
         if let Some(problem) = problem {
-            let remedy = problem.remedy();
-            self.add_finding(Level::Problem, check, &[dir], problem.to_string(), remedy);
-            return Ok(0);
-        }
-        if is_missing {
-            let message = "does not exist; the daemon creates it";
-            self.add_finding(Level::Note, check, &[dir], message, "");
-            return Ok(0);
+            let dir = dir.into();
+            return Err(SetupError::Directory { dir, problem });
         }
         let options = probe::Options {
             path: dir.to_owned(),
             config: DaemonConfig::default(),
             timeout: Some(PROBE_TIMEOUT),
         };
-        let report = match probe(&options, &mut |_, _| {}) {
-            Err(SetupError::Directory { dir, problem }) => {
-                let remedy = problem.remedy();
-                self.add_finding(Level::Problem, check, &[&dir], problem.to_string(), remedy);
-                return Ok(0);
-            }
-            report => report?,
-        };
-        let before = self.findings.len();
-        if let Err(problem) = permissions::resolve_trusted_directory(dir, true) {
-            let message = format!("other users can put sockets here: {problem}");
-            self.add_finding(Level::Warning, check, &[dir], message, problem.remedy());
-        }
-        for trouble in &report.problems {
-            if let Report::Trouble { dir, problem } = trouble {
-                let remedy = problem.remedy();
-                self.add_finding(Level::Warning, check, &[dir], problem.to_string(), remedy);
-            }
-        }
-        if self.findings.len() == before {
-            self.add_finding(Level::Ok, check, &[dir], "can be used", "");
-        }
-        self.assess_sockets(&report);
-        self.assess_access(&report);
-        Ok(report.sockets.len())
+        probe(&options, &mut |_, _| {}).map(Some)
     }
 
     /// Adds a finding for the sockets that not every user may connect to.
@@ -203,12 +213,11 @@ impl Doctor {
         let mut found = Vec::new();
         for (path, probed) in &report.sockets {
             let (_, _, what, _) = probed.outcome.describe();
-            let last = probed.steps.last().map_or(what, |step| &step.message);
-            let is_well = probed.outcome == Outcome::WouldRegister;
-            let what = if is_well { what } else { last };
+            let what = match probed.steps.last() {
+                Some(last) if probed.outcome != Outcome::WouldRegister => &last.message,
+                _ => what,
+            };
             found.push((probed.outcome, what, &**path));
-        }
-        for (path, probed) in &report.sockets {
             let steps = probed.steps.iter();
             for step in steps.filter(|step| step.reason == "Untrusted") {
                 self.add_finding(Level::Note, "trust", &[path], &*step.message, "");
@@ -269,9 +278,8 @@ impl Doctor {
         let in_run_dir = options.run_dir.as_deref().map(run_dir::api_socket);
         let socket = options.socket.clone().or(in_run_dir);
         let socket = socket.unwrap_or_else(run_dir::default_api_socket);
-        let (level, message, remedy) = match dial_foreign(&socket, None, &self.mounts, &mut |_| {
-            Ok(())
-        }) {
+        let dialed = dial_foreign(&socket, None, &self.mounts, &mut |_| Ok(()));
+        let (level, message, remedy) = match dialed {
             Ok(_) => (Level::Ok, "a daemon listens".to_owned(), ""),
             Err(error) => {
                 let (level, remedy) = match error {
@@ -377,6 +385,9 @@ const SEARCH: u32 = 0o001;
 
 /// The time in which all plugins of a directory have to answer: much more than they need.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(3);
+
+/// The name of the checks of a plugins directory.
+const DIRECTORY: &str = "directory";
 
 /// The maximum number of paths in a finding, and the maximum number of kubelets that are reported.
 const MAX_SHOWN: usize = 8;

@@ -147,7 +147,6 @@ pub fn probe(options: &Options, show: &mut dyn FnMut(&Path, &Step)) -> Result<Re
     let mut probe = Probe {
         began: plugins.now(),
         plugins,
-        config,
         show,
         report: Report::default(),
     };
@@ -161,7 +160,6 @@ pub fn probe(options: &Options, show: &mut dyn FnMut(&Path, &Step)) -> Result<Re
 /// A probe that is in progress.
 struct Probe<'a> {
     plugins: Box<PluginManager>,
-    config: Config,
     show: &'a mut dyn FnMut(&Path, &Step),
     began: Time,
     report: Report,
@@ -248,7 +246,7 @@ impl Probe<'_> {
         else {
             return Outcome::WouldRegister;
         };
-        let endpoint = self.config.path_map.translate(&plugin.endpoint);
+        let endpoint = self.plugins.manager().endpoint_path(&plugin.endpoint);
         let shown = escape::path(&endpoint);
         if let Err(error) = self.plugins.try_endpoint(&endpoint) {
             let message = format!("cannot connect to its endpoint {shown}: {error}");
