@@ -174,10 +174,9 @@ impl Inotify {
     fn open_instance(&mut self) -> Result<&mut inotify::Inotify, Problem> {
         if self.instance.is_none() {
             let instance = inotify::Inotify::init().map_err(|error| instance_problem(&error))?;
-            let fd = instance.as_raw_fd();
-            let registered =
-                self.registry
-                    .register(&mut SourceFd(&fd), self.token, Interest::READABLE);
+            let (fd, token) = (instance.as_raw_fd(), self.token);
+            let registry = &self.registry;
+            let registered = registry.register(&mut SourceFd(&fd), token, Interest::READABLE);
             registered.map_err(|error| Problem::NotWatched(scan::cause(&error)))?;
             self.instance = Some(instance);
         }
@@ -189,7 +188,7 @@ impl Inotify {
 /// always followed by `IN_IGNORED`.
 fn decode(event: &inotify::Event<&OsStr>) -> Option<Event> {
     let watch = WatchId(event.wd.get_watch_descriptor_id());
-    let name = || event.name.unwrap_or_default().to_owned();
+    let name = event.name.unwrap_or_default().to_owned();
     let mask = event.mask;
     if mask.contains(EventMask::Q_OVERFLOW) {
         Some(Event::Overflowed)
@@ -200,14 +199,11 @@ fn decode(event: &inotify::Event<&OsStr>) -> Option<Event> {
     } else if mask.intersects(EventMask::CREATE | EventMask::MOVED_TO) {
         Some(Event::Appeared {
             watch,
-            name: name(),
+            name,
             is_directory: mask.contains(EventMask::ISDIR),
         })
     } else if mask.intersects(EventMask::DELETE | EventMask::MOVED_FROM) {
-        Some(Event::Vanished {
-            watch,
-            name: name(),
-        })
+        Some(Event::Vanished { watch, name })
     } else {
         None
     }

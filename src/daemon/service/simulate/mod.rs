@@ -77,9 +77,11 @@ impl Simulation {
         let signals = Signals::block_and_open(&wanted).map_err(SetupError::Signals)?;
         let poll = Poll::new().map_err(SetupError::Loop)?;
         let clock = Clock::start();
+        let sockets = profile.sockets().into_iter();
+        let listeners = sockets.map(|(path, socket)| Listener::open(&path, socket));
         let mut simulation = Self {
             plugin: Plugin::new(profile, time_of_day(), clock.now()),
-            listeners: open_listeners(profile)?,
+            listeners: listeners.collect::<Result<_, _>>()?,
             kubelet: None,
             peers: Vec::new(),
             last_token: SIGNALS,
@@ -90,10 +92,9 @@ impl Simulation {
         };
         let registered = simulation.register_sources(profile.kubelet_socket());
         registered.map_err(SetupError::Loop)?;
-        simulation
-            .listeners
-            .iter()
-            .for_each(|it| it.report_listening(report));
+        for listener in &simulation.listeners {
+            listener.report_listening(report);
+        }
         Ok(simulation)
     }
 
@@ -310,14 +311,6 @@ impl Simulation {
             "received {signal}, stopped; {sockets} {left}"
         ));
     }
-}
-
-/// Opens the sockets of a plugin: all of them or none.
-fn open_listeners(profile: &Profile) -> Result<Vec<Listener>, SetupError> {
-    let sockets = profile.sockets().into_iter();
-    sockets
-        .map(|(path, socket)| Listener::open(&path, socket))
-        .collect()
 }
 
 /// The token of the watch for `kubelet.sock`, which no connection has.
