@@ -17,13 +17,11 @@ use std::time::{Duration, Instant};
 use mio::net::UnixListener;
 
 use crate::config::{ApiSocket, BRIEF_LOCK_TIMEOUT, Config, LOCK_TIMEOUT, Mode};
-use crate::daemon::ProgramProblem;
-use crate::daemon::SetupError;
 use crate::daemon::fs::acceptor::{Acceptor, SocketProblem};
 use crate::daemon::fs::file_lock::{self, FileLock};
-use crate::daemon::fs::permissions;
-use crate::daemon::fs::run_dir;
+use crate::daemon::fs::{permissions, run_dir};
 use crate::daemon::process::passed::{self, Passed};
+use crate::daemon::{ProgramProblem, SetupError};
 use crate::escape;
 
 /// A socket that accepts clients.

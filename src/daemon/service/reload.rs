@@ -10,9 +10,7 @@ use serde_json::json;
 use super::handlers::resolve_programs;
 use crate::api::{Response, Status};
 use crate::config::DaemonConfig;
-use crate::daemon::Daemon;
-use crate::daemon::PluginManager;
-use crate::daemon::SetupError;
+use crate::daemon::{Daemon, PluginManager, SetupError};
 use crate::manager::event::EventKind;
 
 /// A function that reads the configuration. Returns the configuration and the log level, or a line

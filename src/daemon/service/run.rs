@@ -15,14 +15,10 @@ use super::reload::Load;
 use super::sandbox::{self, Sandbox};
 use super::sd_notify::Service;
 use crate::config::{DaemonConfig, Exec, HandlerConfig, LEAST_DESCRIPTORS, Mode};
-use crate::daemon::Logger;
-use crate::daemon::PluginManager;
-use crate::daemon::SetupError;
 use crate::daemon::fs::run_dir;
-use crate::daemon::process::descriptors;
-use crate::daemon::process::passed;
-use crate::daemon::process::signals;
-use crate::daemon::process::signals::Signals;
+use crate::daemon::process::signals::{self, Signals};
+use crate::daemon::process::{descriptors, passed};
+use crate::daemon::{Logger, PluginManager, SetupError};
 use crate::escape;
 use crate::handler::Inventory;
 use crate::time;
@@ -205,11 +201,8 @@ fn log_ready(config: &DaemonConfig, plugins: &PluginManager) {
         }
     }
     for dir in plugins.directories() {
-        log::info!(
-            "{} the plugins directory path={}",
-            config.manager.mode,
-            escape::path(dir)
-        );
+        let (mode, dir) = (config.manager.mode, escape::path(dir));
+        log::info!("{mode} the plugins directory path={dir}");
     }
     for Exec { kind, program } in &config.handlers.exec {
         let (kind, program) = (escape::text(kind), escape::path(program));
@@ -224,11 +217,8 @@ pub fn path_problems(config: &DaemonConfig) -> Vec<String> {
     for exec in &config.handlers.exec {
         let mut alone = HandlerConfig::default();
         alone.exec.push(exec.clone());
-        problems.extend(
-            resolve_programs(&mut alone, config.manager.trust.is_strict())
-                .err()
-                .map(|it| it.to_string()),
-        );
+        let resolved = resolve_programs(&mut alone, config.manager.trust.is_strict());
+        problems.extend(resolved.err().map(|it| it.to_string()));
     }
     let exists = |dir: &Path| dir.is_dir() || run_dir::is_run_dir(dir, &config.manager);
     let file = config.manager.state_file.as_deref();

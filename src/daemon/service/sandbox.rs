@@ -57,11 +57,8 @@ pub(super) fn enter(
         return (None, "off, because programs would inherit it".to_owned());
     }
     permissions::preload_accounts();
-    let roots = plugins
-        .directories()
-        .iter()
-        .flat_map(|dir| ancestor_dirs(dir, 2));
-    let roots: Vec<PathBuf> = roots.collect();
+    let dirs = plugins.directories().iter();
+    let roots: Vec<PathBuf> = dirs.flat_map(|dir| ancestor_dirs(dir, 2)).collect();
     let had = capabilities(None).map_or(CapabilitySet::empty(), |it| it.permitted);
     drop_capabilities(&manager.trust);
     let (roots, text) = match restrict_thread(&rules(config, manager, plugins, &roots)) {

@@ -4,10 +4,8 @@ use std::path::{Path, PathBuf};
 
 use super::{DevicePlugins, PluginManager};
 use crate::config::{Config, Mode, PathMap};
-use crate::daemon::SetupError;
-use crate::daemon::SocketProblem;
-use crate::daemon::fs::roots;
-use crate::daemon::fs::scan;
+use crate::daemon::fs::{roots, scan};
+use crate::daemon::{SetupError, SocketProblem};
 use crate::escape;
 use crate::time::Time;
 
