@@ -1,12 +1,16 @@
-//! The monotonic clock, from which all times of the core are taken.
+//! The monotonic clock, from which all times of the core are taken, and the time of day.
 //!
 //! `Instant` reads CLOCK_MONOTONIC, which epoll uses, too. This clock does not jump when the time
 //! of day is set, and stops while the machine is suspended: a plugin that had two seconds left to
 //! answer has two seconds left after that. With CLOCK_BOOTTIME every deadline would have passed at
 //! resume, before any plugin could run: all operations would fail, and plugins that are down would
 //! be deregistered too early.
+//!
+//! The time of day is for log lines, the API, the ages that commands show, and simulated plugins.
+//! No decision of the daemon depends on it, and no other module reads the real-time clock, which
+//! may be set back at any moment and starts in 1970 on a machine without a battery.
 
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use crate::time::Time;
 
@@ -36,5 +40,33 @@ impl Clock {
     /// Returns the time that is left until `at`, or zero if `at` has passed.
     pub(super) fn time_until(self, at: Time) -> Duration {
         at.saturating_since(self.now())
+    }
+}
+
+/// Returns the current wall-clock time, since the Unix epoch.
+pub(crate) fn time_of_day() -> Duration {
+    since_epoch(SystemTime::now())
+}
+
+/// Returns the time from the Unix epoch to `moment`, or zero if `moment` is earlier, because the
+/// clock has not been set.
+fn since_epoch(moment: SystemTime) -> Duration {
+    moment.duration_since(UNIX_EPOCH).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::time::rfc3339;
+
+    #[test]
+    fn a_time_before_1970_is_shown_as_1970_and_all_have_one_length() {
+        let shown = |moment| rfc3339(since_epoch(moment));
+        assert_eq!(shown(UNIX_EPOCH), "1970-01-01T00:00:00.000Z");
+        let hour = Duration::from_secs(3600);
+        assert_eq!(shown(UNIX_EPOCH - hour), "1970-01-01T00:00:00.000Z");
+        assert_eq!(shown(UNIX_EPOCH + hour), "1970-01-01T01:00:00.000Z");
+        let year_10_000 = UNIX_EPOCH + Duration::from_secs(253_402_300_800);
+        assert_eq!(shown(year_10_000).len(), "1970-01-01T00:00:00.000Z".len());
     }
 }

@@ -28,7 +28,6 @@ mod log;
 mod process;
 mod service;
 mod source;
-mod time_of_day;
 
 use std::io;
 use std::path::{Path, PathBuf};

@@ -266,7 +266,7 @@ const SHELL: &str = "daemon";
 const FUZZ: &str = "fuzz/fuzz_targets";
 
 /// The only module that reads the time of day, which can be set back at any moment: for the log.
-const TIME_OF_DAY: &str = "src/daemon/time_of_day.rs";
+const TIME_OF_DAY: &str = "src/daemon/clock.rs";
 
 /// The modules that every layer may name.
 const EVERYWHERE: [&str; 6] = ["backoff", "budget", "config", "escape", "octets", "time"];

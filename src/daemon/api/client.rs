@@ -14,9 +14,9 @@ use mio::net::UnixStream;
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
+use crate::daemon::clock::time_of_day;
 use crate::daemon::fs::dial::dial;
 use crate::daemon::fs::run_dir;
-use crate::daemon::time_of_day;
 use crate::handler::DialError;
 use crate::time;
 
@@ -148,7 +148,7 @@ impl Connection {
 
 /// Returns the time since the Unix epoch in milliseconds, on the clock of the daemon's timestamps.
 pub fn time_of_day_millis() -> u64 {
-    time::millis(time_of_day::time_of_day())
+    time::millis(time_of_day())
 }
 
 /// Returns the API socket to use if none was named: that of the user's own daemon if it exists,

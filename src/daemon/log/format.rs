@@ -9,7 +9,7 @@ use nix::sys::stat::fstat;
 use serde::Serialize;
 
 use crate::config::LogFormat;
-use crate::daemon::time_of_day::time_of_day;
+use crate::daemon::clock::time_of_day;
 use crate::escape;
 use crate::time::rfc3339_octets;
 

@@ -26,11 +26,10 @@ use nix::sys::signal::Signal;
 use self::kubelet::KubeletSocket;
 use self::listener::Listener;
 use crate::daemon::SetupError;
-use crate::daemon::clock::Clock;
+use crate::daemon::clock::{Clock, time_of_day};
 use crate::daemon::connection::Connection;
 use crate::daemon::fs::dial::dial;
 use crate::daemon::process::signals::{self, Signals};
-use crate::daemon::time_of_day::time_of_day;
 use crate::handler::DialError;
 use crate::simulate::{ConnectionId, Output, Plugin, Profile};
 
