@@ -105,17 +105,10 @@ impl PluginManager {
 
     /// Releases the locks of removed directories whose plugins are deregistered.
     pub(super) fn release_locks(&mut self) {
-        let Self {
-            leaving,
-            manager,
-            watch,
-            locks,
-            ..
-        } = self;
-        leaving.retain(|dir| {
-            let mut sockets = manager.sockets().map(Socket::path);
-            let is_left = sockets.any(|path| path.starts_with(dir) && !watch.covers(path));
-            if let (false, Some(locks)) = (is_left, &mut *locks) {
+        self.leaving.retain(|dir| {
+            let mut sockets = self.manager.sockets().map(Socket::path);
+            let is_left = sockets.any(|path| path.starts_with(dir) && !self.watch.covers(path));
+            if let (false, Some(locks)) = (is_left, &mut self.locks) {
                 locks.remove(dir);
             }
             is_left
