@@ -471,7 +471,7 @@ impl PluginManager {
                 Source::Wake => {} // The caller checks `is_woken`.
                 Source::Connection(conn) => self.connections.record_event(conn, event),
                 Source::PeerProcess(conn) => self.ended.push(conn),
-                Source::Program(_) => self.programs.record_event(),
+                Source::Program => self.programs.record_event(),
                 Source::Mounts => self.mounts.record_change(),
                 Source::RegistrationListener
                 | Source::DevicePluginsDir

@@ -5,7 +5,8 @@
 
 #![allow(unsafe_code, reason = "pre_exec has no safe form")]
 
-use std::ffi::{OsStr, c_ulong};
+use std::env;
+use std::ffi::c_ulong;
 use std::fs::File;
 use std::io;
 use std::os::unix::process::CommandExt as _;
@@ -21,9 +22,9 @@ use nix::unistd::{Pid, getpid, getppid};
 use super::descriptors;
 use crate::handler::Program;
 
-/// Starts a program with this standard input and `PATH`, and returns once execve(2) has succeeded.
-/// Its output is discarded, its standard error is a pipe, and its working directory is `/`. Fails
-/// if the program is a script that does not name its interpreter.
+/// Starts a program with this standard input, and returns once execve(2) has succeeded. Its output
+/// is discarded, its standard error is a pipe, and its working directory is `/`. Fails if the
+/// program is a script that does not name its interpreter.
 ///
 /// With `dies_with_thread`, the kernel kills the program when this thread ends, for whatever
 /// reason. PR_SET_PDEATHSIG(2const): "the parent in this case is considered to be the thread that
@@ -31,7 +32,6 @@ use crate::handler::Program;
 /// of the program are not killed, nor is a set-user-ID program.
 pub(crate) fn spawn_program(
     program: &Program,
-    path: &OsStr,
     stdin: File,
     dies_with_thread: bool,
 ) -> io::Result<Child> {
@@ -39,6 +39,7 @@ pub(crate) fn spawn_program(
         return Err(Errno::ENOEXEC.into());
     }
     let parent = dies_with_thread.then(getpid);
+    let path = env::var_os("PATH").unwrap_or_else(|| DEFAULT_PATH.into());
     let environment = program.environment.iter();
     let mut command = Command::new(&program.path);
     command
@@ -98,6 +99,9 @@ fn needs_shell(program: &Path) -> bool {
         Err(error) => error.kind() == io::ErrorKind::UnexpectedEof,
     }
 }
+
+/// The `PATH` of programs if the daemon has none.
+const DEFAULT_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
 /// The default timer slack on Linux, in nanoseconds.
 const USUAL_SLACK: c_ulong = 50_000;

@@ -6,7 +6,6 @@
 //! program ends or is killed, the rest of its group is killed, too.
 
 use std::collections::VecDeque;
-use std::env;
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _, Write as _};
 use std::mem;
@@ -17,7 +16,7 @@ use std::process::Child;
 
 use mio::unix::SourceFd;
 use mio::unix::pipe::Receiver;
-use mio::{Interest, Registry, Token};
+use mio::{Interest, Registry};
 use nix::sys::memfd::{MFdFlags, memfd_create};
 use nix::sys::signal::{Signal, kill, killpg};
 use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
@@ -40,6 +39,9 @@ pub(crate) struct Programs {
     /// Whether programs are killed when the thread that starts them ends.
     die_with_thread: bool,
 }
+
+/// Programs that have ended or could not be started.
+type Ended = Vec<(EffectId, ProgramOutcome)>;
 
 /// A running program.
 #[derive(Debug)]
@@ -91,10 +93,7 @@ impl Programs {
     /// that have ended. Returns these and the program that could not be started.
     ///
     /// Starting a program takes a millisecond, so only one start is attempted in each turn.
-    pub(crate) fn start_and_reap(
-        &mut self,
-        registry: &Registry,
-    ) -> Vec<(EffectId, ProgramOutcome)> {
+    pub(crate) fn start_and_reap(&mut self, registry: &Registry) -> Ended {
         let mut ended = Vec::new();
         if let Some((id, program)) = self.waiting.pop_front() {
             match Running::spawn(id, &program, self.die_with_thread, registry) {
@@ -152,11 +151,9 @@ impl Running {
         dies_with_thread: bool,
         registry: &Registry,
     ) -> io::Result<Self> {
-        let path = env::var_os("PATH").unwrap_or_else(|| DEFAULT_PATH.into());
         let stdin = create_memory_file(&program.input)?;
-        let mut child = child::spawn_program(program, &path, stdin, dies_with_thread)?;
-        let token = Source::Program(id.number).token();
-        match watch_program(&mut child, token, registry) {
+        let mut child = child::spawn_program(program, stdin, dies_with_thread)?;
+        match watch_program(&mut child, registry) {
             Ok((end, pipe)) => Ok(Self {
                 id,
                 child,
@@ -229,11 +226,8 @@ impl Running {
 }
 
 /// Makes the loop report the end of a program and what the program writes to standard error.
-fn watch_program(
-    child: &mut Child,
-    token: Token,
-    registry: &Registry,
-) -> io::Result<(OwnedFd, Receiver)> {
+fn watch_program(child: &mut Child, registry: &Registry) -> io::Result<(OwnedFd, Receiver)> {
+    let token = Source::Program.token();
     let end = pidfd_open(rustix::process::Pid::from_child(child), PidfdFlags::empty())?;
     registry.register(&mut SourceFd(&end.as_raw_fd()), token, Interest::READABLE)?;
     let errors = child.stderr.take().ok_or(io::ErrorKind::BrokenPipe)?;
@@ -250,9 +244,6 @@ fn create_memory_file(bytes: &[u8]) -> io::Result<File> {
     file.rewind()?;
     Ok(file)
 }
-
-/// The `PATH` of programs if the daemon has none.
-const DEFAULT_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
 /// The number of reads from one program's standard error in one turn: a program that floods its
 /// standard error does not keep plugins waiting.
