@@ -298,7 +298,6 @@ impl PluginManager {
         }
         self.serve_api(now);
         if let Some(file) = &mut self.state_file {
-            file.schedule_write(&self.manager, now);
             file.handle_timeout(&self.manager, now);
         }
         if let Some(links) = &mut self.links {

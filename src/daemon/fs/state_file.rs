@@ -129,18 +129,14 @@ impl StateFile {
         self.due
     }
 
-    /// Schedules a write if the manager has changed since the last version.
-    pub(crate) fn schedule_write(&mut self, manager: &Manager, now: Time) {
-        if self.boot.is_none() {
-            return; // The file is never written.
-        }
-        if self.due.is_none() && manager.revision() != self.written {
+    /// Schedules the next version if the manager has changed since the last one, and writes it if
+    /// that is due.
+    pub(crate) fn handle_timeout(&mut self, manager: &Manager, now: Time) {
+        // Without the id of the boot, the file is never written.
+        let is_written = self.boot.is_some();
+        if is_written && self.due.is_none() && manager.revision() != self.written {
             self.due = Some(now + STATE_FILE_DELAY);
         }
-    }
-
-    /// Writes the next version if that is due.
-    pub(crate) fn handle_timeout(&mut self, manager: &Manager, now: Time) {
         if self.due.is_some_and(|due| due <= now) {
             let _is_logged = self.save(manager, now);
         }
@@ -276,7 +272,7 @@ mod tests {
                 written: manager.revision() + 1,
                 ..StateFile::new("/no/such/file".into())
             };
-            file.schedule_write(&manager, Time::ZERO);
+            file.handle_timeout(&manager, Time::ZERO);
             assert_eq!(file.poll_timeout().is_some(), is_due);
         }
     }
