@@ -15,7 +15,7 @@ use crate::time::Time;
 #[derive(Debug)]
 pub(super) struct Client {
     pub(super) id: ClientId,
-    stream: UnixStream,
+    pub(super) stream: UnixStream,
     /// The process ID and the user ID of the client, if they are known.
     pub(super) peer: Option<(i32, u32)>,
     /// Whether there may be something to read: readiness is reported once per change only.
@@ -102,11 +102,6 @@ impl Client {
             }
         }
     }
-
-    /// Discards unread input, so that the connection can be closed.
-    pub(super) fn discard_input(&mut self) {
-        discard_input(&mut self.stream);
-    }
 }
 
 /// Responds to a client beyond the limit, and closes its connection.
@@ -118,7 +113,7 @@ pub(super) fn refuse(mut stream: UnixStream) {
 
 /// Discards what has arrived, at most [`READ_AT_ONCE`] bytes. If input is unread when a connection
 /// is closed, the client gets an error after the last response.
-fn discard_input(stream: &mut UnixStream) {
+pub(super) fn discard_input(stream: &mut UnixStream) {
     let _ = stream.read(&mut [0; READ_AT_ONCE]);
 }
 

@@ -191,11 +191,10 @@ impl Api {
             "found": result.found,
             "lost": result.lost,
         }));
-        let server = &mut self.server;
         self.rescans.retain(|(id, awaited)| {
             let is_over = *awaited <= result.number;
             if is_over {
-                server.answer_change(*id, &response, now);
+                self.server.answer_change(*id, &response, now);
             }
             !is_over
         });
@@ -257,15 +256,14 @@ impl Api {
 
     /// Closes the connections that are finished or broken.
     fn remove_finished_clients(&mut self) {
-        let (server, rescans) = (&mut self.server, &mut self.rescans);
-        let (inventory, has_freed) = (self.inventory.as_ref(), &mut self.has_freed);
         self.clients.retain_mut(|client| {
-            let is_over = client.is_broken || server.is_finished(client.id);
+            let is_over = client.is_broken || self.server.is_finished(client.id);
             if is_over {
-                server.remove(client.id);
-                rescans.retain(|(id, _)| *id != client.id);
-                *has_freed |= inventory.is_some_and(|it| it.leases.remove_client(client.id.0));
-                client.discard_input();
+                self.server.remove(client.id);
+                self.rescans.retain(|(id, _)| *id != client.id);
+                let inventory = self.inventory.as_ref();
+                self.has_freed |= inventory.is_some_and(|it| it.leases.remove_client(client.id.0));
+                exchange::discard_input(&mut client.stream);
             }
             !is_over
         });

@@ -22,10 +22,9 @@ impl PluginManager {
         if !self.is_inotify_ready || self.watch.backlog() > MAX_BACKLOG {
             return Ok(());
         }
-        let watch = &mut self.watch;
         self.is_inotify_ready = self.inotify.read(&mut |event| {
             log::trace!("inotify: {event:?}");
-            watch.handle_input(watch::Input::Event(event), now);
+            self.watch.handle_input(watch::Input::Event(event), now);
         })?;
         Ok(())
     }
