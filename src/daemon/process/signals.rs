@@ -1,7 +1,7 @@
 //! Signals that are read from a descriptor.
 
 use std::io;
-use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, RawFd};
+use std::os::fd::{AsFd as _, BorrowedFd};
 
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
@@ -45,9 +45,5 @@ impl Signals {
     /// Returns the descriptor, which is readable while a signal is pending.
     pub(crate) fn as_fd(&self) -> BorrowedFd<'_> {
         self.0.as_fd()
-    }
-
-    pub(crate) fn as_raw_fd(&self) -> RawFd {
-        self.0.as_raw_fd()
     }
 }

@@ -3,6 +3,7 @@
 use std::ffi::c_ulong;
 use std::fmt;
 use std::io;
+use std::os::fd::AsRawFd as _;
 use std::path::Path;
 use std::process;
 
@@ -86,7 +87,7 @@ impl Daemon {
         plugins.api.offer_reload();
         // `run` takes all turns on the thread that calls it, which is the only one in `plugind`.
         plugins.kill_programs_with_thread();
-        let woken = plugins.wake_on(signals.as_raw_fd());
+        let woken = plugins.wake_on(signals.as_fd().as_raw_fd());
         woken.map_err(SetupError::Loop)?;
         log_ready(&config, &plugins);
         Ok(Self {

@@ -1,7 +1,7 @@
 //! `kubelet.sock`: the socket of kubelet at which device plugins register themselves.
 
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use mio::{Registry, Token};
 
@@ -11,7 +11,7 @@ use crate::watch::{Event, Place, WatchId};
 /// The path of the socket, and a watch of its directory.
 #[derive(Debug)]
 pub(super) struct KubeletSocket {
-    path: PathBuf,
+    pub(super) path: PathBuf,
     watch: WatchId,
     inotify: Inotify,
 }
@@ -28,10 +28,6 @@ impl KubeletSocket {
             watch,
             inotify,
         })
-    }
-
-    pub(super) fn path(&self) -> &Path {
-        &self.path
     }
 
     /// Returns whether the socket may have been created since the last call.

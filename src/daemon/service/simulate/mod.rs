@@ -15,6 +15,7 @@ mod listener;
 use std::fmt;
 use std::io;
 use std::mem;
+use std::os::fd::AsRawFd as _;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -133,7 +134,7 @@ impl Simulation {
         let registry = self.poll.registry();
         let watch = kubelet.map(|path| KubeletSocket::watch(path, registry, KUBELET));
         self.kubelet = watch.transpose()?;
-        let fd = self.signals.as_raw_fd();
+        let fd = self.signals.as_fd().as_raw_fd();
         registry.register(&mut SourceFd(&fd), SIGNALS, Interest::READABLE)?;
         for listener in &mut self.listeners {
             self.last_token.0 += 1;
@@ -232,7 +233,7 @@ impl Simulation {
             return Ok(());
         };
         let now = self.clock.now();
-        match dial(kubelet.path()) {
+        match dial(&kubelet.path) {
             Ok(stream) => {
                 let conn = self.plugin.handle_connected(now);
                 self.add_peer(conn, stream)?;
