@@ -2,10 +2,9 @@
 //!
 //! - [`server`]: accepts clients in the loop, and serves them with [`crate::api`];
 //! - [`listener`], [`exchange`]: open the sockets, and read from and write to one client;
-//! - [`calendar`]: converts the times in responses; [`ready`]: decides whether the daemon is ready;
+//! - [`ready`]: decides whether the daemon is ready;
 //! - [`client`]: connects a command to the daemon; [`command`]: runs the program of `plugind with`.
 
-mod calendar;
 #[cfg(feature = "cli")]
 pub mod client;
 #[cfg(feature = "cli")]

@@ -24,12 +24,11 @@ use mio::net::UnixStream;
 use nix::unistd::Uid;
 use serde_json::json;
 
-use super::calendar::Calendar;
 use super::exchange::{self, Client};
 use super::listener::Listener;
 use crate::api::{self, Access, Change, ClientId, EventLog, Response, Selection, Server, Status};
 use crate::config::{API_CLIENTS, API_STOP_GRACE, Config};
-use crate::daemon::clock::time_of_day;
+use crate::daemon::clock::{Calendar, time_of_day};
 use crate::daemon::connection;
 use crate::daemon::process::peer_groups::is_in_group;
 use crate::daemon::source::Source;
