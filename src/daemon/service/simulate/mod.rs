@@ -9,8 +9,7 @@
 //!   inotify --- kubelet.sock -----> Plugin ------ Dial, Listen -> Connection, Listener
 //! ```
 
-mod kubelet;
-mod listener;
+mod sockets;
 
 use std::fmt;
 use std::io;
@@ -24,8 +23,7 @@ use mio::unix::SourceFd;
 use mio::{Events, Interest, Poll, Token};
 use nix::sys::signal::Signal;
 
-use self::kubelet::KubeletSocket;
-use self::listener::Listener;
+use self::sockets::{KubeletSocket, Listener};
 use crate::daemon::SetupError;
 use crate::daemon::clock::{Clock, time_of_day};
 use crate::daemon::connection::Connection;

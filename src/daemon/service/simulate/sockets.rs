@@ -1,12 +1,17 @@
-//! A socket that a simulated plugin listens on.
+//! The sockets of a simulated plugin: those that it listens on, and the one of kubelet.
 
+use std::io;
 use std::path::{Path, PathBuf};
+
+use mio::{Registry, Token};
 
 use super::Reporter;
 use crate::daemon::SetupError;
 use crate::daemon::fs::acceptor::Acceptor;
+use crate::daemon::fs::inotify::{Inotify, describe};
 use crate::escape;
 use crate::simulate::Socket;
+use crate::watch::{Event, Place, WatchId};
 
 /// A listening socket.
 #[derive(Debug)]
@@ -42,7 +47,45 @@ impl Listener {
     }
 }
 
-/// The mode of the socket: it is for its user only.
+/// `kubelet.sock`, the socket of kubelet at which device plugins register themselves: its path, and
+/// a watch of its directory.
+#[derive(Debug)]
+pub(super) struct KubeletSocket {
+    pub(super) path: PathBuf,
+    watch: WatchId,
+    inotify: Inotify,
+}
+
+impl KubeletSocket {
+    /// Watches for a socket at `path`, in the loop of `registry`.
+    pub(super) fn watch(path: PathBuf, registry: &Registry, token: Token) -> io::Result<Self> {
+        let dir = path.parent().unwrap_or(&path);
+        let mut inotify = Inotify::new(registry.try_clone()?, token);
+        let watch = inotify.watch(dir, Place::Root);
+        let watch = watch.map_err(|problem| io::Error::other(describe(&problem).to_string()))?;
+        Ok(Self {
+            path,
+            watch,
+            inotify,
+        })
+    }
+
+    /// Returns whether the socket may have been created since the last call.
+    pub(super) fn was_created(&mut self) -> io::Result<bool> {
+        let (mut was_created, socket) = (false, self.path.file_name());
+        let mut note = |event| match event {
+            Event::Appeared { watch, name, .. } => {
+                was_created |= watch == self.watch && Some(&*name) == socket;
+            }
+            Event::Overflowed => was_created = true,
+            _ => {}
+        };
+        while self.inotify.read(&mut note)? {}
+        Ok(was_created)
+    }
+}
+
+/// The mode of a socket that is listened on: it is for its user only.
 const MODE: u32 = 0o700;
 
 #[cfg(test)]
