@@ -3,7 +3,6 @@
 
 mod api;
 mod dialing;
-mod directories;
 mod programs;
 mod registrations;
 mod serving;
