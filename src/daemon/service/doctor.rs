@@ -169,24 +169,21 @@ impl Doctor {
     /// Probes the plugins in a directory. Returns `None` if the directory does not exist but can be
     /// created.
     fn probe_directory(&self, dir: &Path) -> Result<Option<probe::Report>, SetupError> {
-        let problem = match self.file_id(dir) {
-            Ok(_) => None,
-            Err(Problem::Missing) => match self.creation_problem(dir) {
-                None => return Ok(None),
-                problem => problem,
-            },
-            Err(problem) => Some(problem),
+        let exists = match self.file_id(dir) {
+            Err(Problem::Missing) => self.check_creation(dir).map(|()| false),
+            found => found.map(|_| true),
         };
-        if let Some(problem) = problem {
-            let dir = dir.into();
-            return Err(SetupError::Directory { dir, problem });
-        }
         let options = probe::Options {
             path: dir.to_owned(),
             config: DaemonConfig::default(),
             timeout: Some(PROBE_TIMEOUT),
         };
-        probe(&options, &mut |_, _| {}).map(Some)
+        let dir = dir.into();
+        match exists {
+            Ok(true) => probe(&options, &mut |_, _| {}).map(Some),
+            Ok(false) => Ok(None),
+            Err(problem) => Err(SetupError::Directory { dir, problem }),
+        }
     }
 
     /// Adds a finding for the sockets that not every user may connect to.
@@ -316,14 +313,14 @@ impl Doctor {
         Ok((found.identity.device, found.identity.inode))
     }
 
-    /// Returns why this user cannot create a missing directory; `None` if the user can.
-    fn creation_problem(&self, dir: &Path) -> Option<Problem> {
+    /// Fails if this user cannot create a missing directory.
+    fn check_creation(&self, dir: &Path) -> Result<(), Problem> {
         if dir.is_symlink() {
-            return Some(Problem::NotADirectory); // The target does not exist.
+            return Err(Problem::NotADirectory); // The target does not exist.
         }
-        let above = dir.ancestors().find(|it| self.file_id(it).is_ok())?;
-        let error = access(above, AccessFlags::W_OK).err()?;
-        Some(Problem::NotCreated(scan::cause(&error.into())))
+        let above = dir.ancestors().find(|it| self.file_id(it).is_ok());
+        let is_writable = above.map_or(Ok(()), |above| access(above, AccessFlags::W_OK));
+        is_writable.map_err(|errno| Problem::NotCreated(scan::cause(&errno.into())))
     }
 
     /// Returns whether a directory is one of the named ones, perhaps under another path.
