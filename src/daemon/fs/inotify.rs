@@ -26,7 +26,6 @@ use crate::watch::{Cause, Event, Place, Problem, WatchId};
 /// A plugins directory, or the directory of `kubelet.sock`, whose parent directory is watched, too.
 #[derive(Debug)]
 struct Root {
-    path: PathBuf,
     /// The watch of the directory.
     watch: WatchId,
     /// The watch of its parent directory.
@@ -42,7 +41,7 @@ pub(crate) struct Inotify {
     /// another root.
     watched: BTreeMap<WatchId, WatchDescriptor>,
     /// The roots whose parent directories are watched.
-    roots: Vec<Root>,
+    roots: BTreeMap<PathBuf, Root>,
     /// The buffer for the events of one read.
     buffer: Box<[u8]>,
     registry: Registry,
@@ -55,7 +54,7 @@ impl Inotify {
         Self {
             instance: None,
             watched: BTreeMap::new(),
-            roots: Vec::new(),
+            roots: BTreeMap::new(),
             buffer: vec![0; BUFFER].into(),
             registry,
             token,
@@ -75,22 +74,21 @@ impl Inotify {
 
     /// Stops watching the parent directory of a root for the root's name.
     pub(crate) fn unwatch_parent_of(&mut self, root: &Path) {
-        if let Some(above) = self.remove_root(root) {
-            self.unwatch(above);
+        if let Some(root) = self.roots.remove(root) {
+            self.unwatch(root.above);
         }
     }
 
     /// Watches the parent directory of a root for the root's name. `watch` is the watch of the
     /// root.
     fn watch_parent_of(&mut self, root: &Path, watch: WatchId) {
-        let before = self.remove_root(root);
+        let before = self.roots.remove(root);
         let Some(dir) = root.parent() else {
             return; // `/` has no parent directory.
         };
         match self.add_watch(dir, INTERESTS) {
             Ok(above) => {
-                let path = root.to_owned();
-                self.roots.push(Root { path, watch, above });
+                self.roots.insert(root.to_owned(), Root { watch, above });
             }
             Err(problem) => log::debug!(
                 "{}: cannot watch the parent directory, so the removal of the plugins directory \
@@ -100,13 +98,8 @@ impl Inotify {
             ),
         }
         if let Some(before) = before {
-            self.unwatch(before);
+            self.unwatch(before.above);
         }
-    }
-
-    fn remove_root(&mut self, root: &Path) -> Option<WatchId> {
-        let at = self.roots.iter().position(|it| it.path == *root)?;
-        Some(self.roots.swap_remove(at).above)
     }
 
     fn add_watch(&mut self, dir: &Path, mask: WatchMask) -> Result<WatchId, Problem> {
@@ -125,7 +118,7 @@ impl Inotify {
     /// it. If the link is removed as a root, its parent is unwatched, too; the kernel reports that,
     /// and the parent is watched again as a root.
     pub(crate) fn unwatch(&mut self, id: WatchId) {
-        if self.roots.iter().any(|root| root.above == id) {
+        if self.roots.values().any(|root| root.above == id) {
             return;
         }
         if let (Some(descriptor), Some(instance)) = (self.watched.remove(&id), &self.instance) {
@@ -161,8 +154,8 @@ impl Inotify {
             if let Event::Unwatched { watch } = event {
                 self.watched.remove(&watch);
             }
-            for root in &self.roots {
-                if moves_root(&event, &root.path, root.above) {
+            for (path, root) in &self.roots {
+                if moves_root(&event, path, root.above) {
                     report(Event::Moved { watch: root.watch });
                 }
             }
@@ -328,7 +321,7 @@ mod tests {
             fs::create_dir_all(root).unwrap();
         }
         let [_, of_b] = [&a, &b].map(|root| inotify.watch(root, Place::Root).unwrap());
-        let shared = inotify.roots.iter().find(|root| root.path == b);
+        let shared = inotify.roots.get(&b);
         let shared = shared.expect("it is watched").above;
         // After another scan, their parent is still watched for both names.
         inotify.watch(&a, Place::Root).unwrap();
