@@ -39,17 +39,16 @@ pub(crate) fn prepare(dir: &Path, place: Place, mounts: &Mounts) -> Result<Optio
 /// a socket. If a directory in the path was replaced by a link since it was listed, that link is
 /// not followed.
 pub(crate) fn examine_path(path: &Path, mounts: &Mounts) -> EntryKind {
-    let found = examine(path, mounts).and_then(|found| match found.file_type {
-        SFlag::S_IFLNK => {
-            let target = open_path(path, OFlag::empty(), mounts)?;
-            Ok((true, Stat::of(&target)?))
+    let kind = examine(path, mounts).and_then(|found| {
+        if found.file_type != SFlag::S_IFLNK {
+            return Ok(found.kind());
         }
-        _ => Ok((false, found)),
+        let target = Stat::of(&open_path(path, OFlag::empty(), mounts)?)?;
+        let socket = target.is_socket().then_some(target.identity);
+        Ok(socket.map_or(EntryKind::Other, EntryKind::Link))
     });
-    match found {
-        Ok((true, target)) if target.is_socket() => EntryKind::Link(target.identity),
-        Ok((true, _)) => EntryKind::Other,
-        Ok((false, found)) => found.kind(),
+    match kind {
+        Ok(kind) => kind,
         Err(OpenError::System(error)) => kind_after_error(path, &error),
         Err(error) => {
             log::debug!("{}: ignored: {error}", escape::path(path));
