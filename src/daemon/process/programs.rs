@@ -153,20 +153,18 @@ impl Running {
     ) -> io::Result<Self> {
         let stdin = create_memory_file(&program.input)?;
         let mut child = child::spawn_program(program, stdin, dies_with_thread)?;
-        match watch_program(&mut child, registry) {
-            Ok((end, pipe)) => Ok(Self {
-                id,
-                child,
-                _end: end,
-                pipe,
-                errors: Vec::new(),
-            }),
-            Err(error) => {
-                let _ = child.kill();
-                let _ = child.wait();
-                Err(error)
-            }
-        }
+        let watched = watch_program(&mut child, registry);
+        let (end, pipe) = watched.inspect_err(|_| {
+            let _ = child.kill();
+            let _ = child.wait();
+        })?;
+        Ok(Self {
+            id,
+            child,
+            _end: end,
+            pipe,
+            errors: Vec::new(),
+        })
     }
 
     /// Returns whether the program has ended. The program stays a zombie, so that the id of its

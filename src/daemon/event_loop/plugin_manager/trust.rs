@@ -121,9 +121,6 @@ pub(super) fn resolve_own_dirs(config: &Config) -> Vec<PathBuf> {
     let state = config.state_file.as_ref().and_then(|file| file.parent());
     let run_dir = config.run_dir.as_deref();
     let run_dir = run_dir.and_then(|dir| run_dir::open(Some(dir)).ok());
-    state
-        .map(Path::to_owned)
-        .into_iter()
-        .chain(run_dir)
-        .collect()
+    let state = state.map(Path::to_owned);
+    state.into_iter().chain(run_dir).collect()
 }
