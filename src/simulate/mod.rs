@@ -47,7 +47,7 @@ use crate::time::Time;
 
 /// The number of a connection to the plugin, or from it to kubelet; never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ConnectionId(u64);
+pub struct ConnectionId(pub(crate) u64);
 
 /// A socket of the plugin, by what is served on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -39,21 +39,13 @@ pub struct Simulation {
     listeners: Vec<Listener>,
     /// The socket at which the plugin registers itself, if it does.
     kubelet: Option<KubeletSocket>,
-    peers: Vec<Peer>,
-    last_token: Token,
+    /// The connections to the plugin, and the one from it to kubelet.
+    peers: Vec<(ConnectionId, Connection)>,
     /// Whether the sockets are left behind when the plugin is asked to end.
     is_stale: bool,
     signals: Signals,
     poll: Poll,
     clock: Clock,
-}
-
-/// A connection to the plugin, or from it to kubelet.
-#[derive(Debug)]
-struct Peer {
-    token: Token,
-    id: ConnectionId,
-    connection: Connection,
 }
 
 /// The end of a simulated plugin.
@@ -82,7 +74,6 @@ impl Simulation {
             listeners: listeners.collect::<Result<_, _>>()?,
             kubelet: None,
             peers: Vec::new(),
-            last_token: SIGNALS,
             is_stale: profile.faults.stale,
             signals,
             poll,
@@ -134,9 +125,9 @@ impl Simulation {
         self.kubelet = watch.transpose()?;
         let fd = self.signals.as_fd().as_raw_fd();
         registry.register(&mut SourceFd(&fd), SIGNALS, Interest::READABLE)?;
-        for listener in &mut self.listeners {
-            self.last_token.0 += 1;
-            listener.acceptor.register(self.last_token, registry)?;
+        for (at, listener) in self.listeners.iter_mut().enumerate() {
+            let token = Token(FIRST_LISTENER.0 + at);
+            listener.acceptor.register(token, registry)?;
         }
         Ok(())
     }
@@ -159,8 +150,8 @@ impl Simulation {
         for event in &*events {
             let token = event.token();
             let mut peers = self.peers.iter_mut();
-            if let Some(peer) = peers.find(|peer| peer.token == token) {
-                peer.connection.record_event(event);
+            if let Some((_, connection)) = peers.find(|(id, _)| peer_token(*id) == token) {
+                connection.record_event(event);
             } else if let Some(listener) = token.0.checked_sub(FIRST_LISTENER.0) {
                 // The token of a connection that was closed is not that of a listener either.
                 if let Some(listener) = self.listeners.get_mut(listener) {
@@ -200,15 +191,10 @@ impl Simulation {
 
     /// Adds a connection to the loop.
     fn add_peer(&mut self, id: ConnectionId, mut stream: UnixStream) -> io::Result<()> {
-        self.last_token.0 += 1;
         let interest = Interest::READABLE | Interest::WRITABLE;
         let registry = self.poll.registry();
-        registry.register(&mut stream, self.last_token, interest)?;
-        self.peers.push(Peer {
-            token: self.last_token,
-            id,
-            connection: Connection::new(stream),
-        });
+        registry.register(&mut stream, peer_token(id), interest)?;
+        self.peers.push((id, Connection::new(stream)));
         Ok(())
     }
 
@@ -263,13 +249,13 @@ impl Simulation {
         let now = self.clock.now();
         let mut has_moved = false;
         for at in (0..self.peers.len()).rev() {
-            let peer = &mut self.peers[at];
-            let end = self.plugin.endpoint(peer.id);
-            if end.is_some_and(|end| peer.connection.pump(end, now)) {
+            let (id, connection) = &mut self.peers[at];
+            let end = self.plugin.endpoint(*id);
+            if end.is_some_and(|end| connection.pump(end, now)) {
                 self.plugin.handle_io(now);
                 has_moved = true;
             }
-            if self.plugin.is_closed(self.peers[at].id) {
+            if self.plugin.is_closed(*id) {
                 self.close_peer(at);
                 has_moved = true; // There may be room for another connection.
             }
@@ -279,11 +265,10 @@ impl Simulation {
 
     /// Writes the final bytes of a connection and closes it.
     fn close_peer(&mut self, at: usize) {
-        let peer = self.peers.remove(at);
-        let end = self.plugin.endpoint(peer.id);
-        let final_bytes = end.map_or(&[][..], |end| end.transmit());
-        peer.connection.hang_up(final_bytes);
-        self.plugin.remove_connection(peer.id);
+        let (id, connection) = self.peers.remove(at);
+        let end = self.plugin.endpoint(id);
+        connection.hang_up(end.map_or(&[][..], |end| end.transmit()));
+        self.plugin.remove_connection(id);
     }
 
     /// Ends the plugin as a signal has asked: removes its sockets, unless they are to be left
@@ -311,14 +296,22 @@ impl Simulation {
     }
 }
 
+/// Returns the token of a connection.
+fn peer_token(ConnectionId(id): ConnectionId) -> Token {
+    Token(FIRST_PEER.0 + usize::try_from(id).unwrap_or_default())
+}
+
 /// The token of the watch for `kubelet.sock`, which no connection has.
 const KUBELET: Token = Token(usize::MAX);
 
 /// The token of the signals' descriptor.
 const SIGNALS: Token = Token(0);
 
-/// The token of the first listener. The tokens of connections follow that of the last listener.
+/// The token of the first listener.
 const FIRST_LISTENER: Token = Token(1);
+
+/// The lower limit of the tokens of connections: a plugin has fewer listeners.
+const FIRST_PEER: Token = Token(16);
 
 /// The largest number of events that one wait returns. The next wait returns the rest.
 const EVENTS: usize = 64;
