@@ -15,7 +15,7 @@ use super::handlers::{create_handlers, resolve_programs};
 use super::reload::Load;
 use super::sandbox::{self, Sandbox};
 use super::sd_notify::Service;
-use crate::config::{DaemonConfig, Exec, HandlerConfig, LEAST_DESCRIPTORS, Mode};
+use crate::config::{Config, DaemonConfig, Exec, HandlerConfig, LEAST_DESCRIPTORS, Mode};
 use crate::daemon::fs::run_dir;
 use crate::daemon::process::signals::{self, Signals};
 use crate::daemon::process::{descriptors, passed};
@@ -71,11 +71,7 @@ impl Daemon {
         if limit < LEAST_DESCRIPTORS {
             return Err(SetupError::Descriptors(limit));
         }
-        let mut manager = config.manager.clone();
-        if manager.mode == Mode::Register && manager.run_dir.is_none() {
-            let unusable = |(dir, problem)| SetupError::RunDir { dir, problem };
-            manager.run_dir = Some(run_dir::open(None).map_err(unusable)?);
-        }
+        let manager = with_run_dir(&config.manager)?;
         let mut plugins = PluginManager::open(&manager, handlers, passed)?;
         let (sandbox, text) = sandbox::enter(&config, &manager, &plugins);
         plugins.api.daemon.sandbox = text;
@@ -169,6 +165,16 @@ impl fmt::Debug for Daemon {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Daemon").finish_non_exhaustive()
     }
+}
+
+/// Returns a configuration with the default run directory filled in, unless the mode needs none.
+fn with_run_dir(config: &Config) -> Result<Config, SetupError> {
+    let mut config = config.clone();
+    if config.mode == Mode::Register && config.run_dir.is_none() {
+        let unusable = |(dir, problem)| SetupError::RunDir { dir, problem };
+        config.run_dir = Some(run_dir::open(None).map_err(unusable)?);
+    }
+    Ok(config)
 }
 
 /// Sets the timer slack of this thread to the minimum, so that waits end on time.
