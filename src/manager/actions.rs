@@ -9,7 +9,7 @@ use prost::Message as _;
 use super::Manager;
 use super::connections::{Connection, Owner, SERVERS, Server};
 use super::context::Context;
-use super::event::{EventKind, PluginEvent, Shortage};
+use super::event::{EventKind, Shortage};
 use super::failure::Refusal;
 use super::ids::SocketId;
 use super::messages::Output;
@@ -244,12 +244,9 @@ impl Actions for Execution<'_> {
         self.active.promoted = removed.promoted;
     }
 
-    fn emit_event(&mut self, plugin: Option<&Arc<Plugin>>, kind: EventKind) {
-        self.manager.context.emit(PluginEvent {
-            attempt: self.active.number,
-            plugin: plugin.cloned(),
-            ..PluginEvent::of_socket(&self.socket.path, kind)
-        });
+    fn emit_event(&mut self, kind: EventKind) {
+        let context = &mut self.manager.context;
+        self.active.emit_event(self.socket, kind, context);
     }
 }
 

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::context::Context;
 use super::event::{EventKind, PluginEvent};
 use super::failure::{Failure, Refusal};
 use super::messages::{AnnouncementError, Output};
@@ -11,7 +12,7 @@ use super::names::Instance;
 use super::operation::Outcome;
 use super::reconcile::Target;
 use super::registered::KnownBy;
-use super::socket::Active;
+use super::socket::{Active, Socket};
 use super::visit::Visit;
 use crate::config::{DEVICE_GRACE, OnDown};
 use crate::grpc::CallError;
@@ -25,13 +26,16 @@ impl Visit<'_> {
         self.socket.is_dirty = true;
         match outcome {
             Outcome::Registered(plugin) => self.record_registered(&active, &plugin),
-            Outcome::Deregistered(plugin, answer) => {
+            Outcome::Deregistered(_, answer) => {
                 let kind = answer.map_or_else(EventKind::NotUndone, |()| EventKind::Deregistered);
-                self.emit_operation_event(&active, Some(&plugin), kind);
+                active.emit_event(self.socket, kind, &mut self.manager.context);
             }
             Outcome::Observed(found) => self.record_observed(&active, found),
             Outcome::Alive(plugin) => self.record_alive(&plugin),
-            Outcome::Changed(plugin) => self.record_changed(&active, &plugin),
+            Outcome::Changed(plugin) => {
+                active.plugin = Some(plugin.clone());
+                self.record_changed(&active, &plugin);
+            }
             Outcome::Failed(failure) if matches!(active.target, Target::Checked(_)) => {
                 self.record_check_failure(&failure);
             }
@@ -49,20 +53,6 @@ impl Visit<'_> {
         }
     }
 
-    /// Emits an event of an operation, about the plugin if that is known.
-    fn emit_operation_event(
-        &mut self,
-        active: &Active,
-        plugin: Option<&Arc<Plugin>>,
-        kind: EventKind,
-    ) {
-        self.manager.context.emit(PluginEvent {
-            attempt: active.number,
-            plugin: plugin.cloned(),
-            ..PluginEvent::of_socket(&self.socket.path, kind)
-        });
-    }
-
     fn record_registered(&mut self, active: &Active, plugin: &Arc<Plugin>) {
         let now = self.manager.context.now;
         let desired = self.socket.desired_of(active);
@@ -73,7 +63,8 @@ impl Visit<'_> {
             self.socket.is_dirty = false;
         }
         let took = now.saturating_since(since);
-        self.emit_operation_event(active, Some(plugin), EventKind::Registered { took });
+        let kind = EventKind::Registered { took };
+        active.emit_event(self.socket, kind, &mut self.manager.context);
         let registered = self.socket.registered.as_ref();
         let process = registered.and_then(|it| it.health.process);
         let is_up = registered.is_none_or(|it| it.health.down_since().is_none());
@@ -120,20 +111,15 @@ impl Visit<'_> {
     /// unless the plugin is not current any more.
     fn notify_promoted(&mut self, plugin: &Arc<Plugin>) {
         let current = self.manager.names.current_instance(plugin);
-        let Some(id) = current
-            .filter(|it| it.plugin == *plugin)
-            .map(|it| it.socket)
-        else {
+        let current = current.filter(|it| it.plugin == *plugin);
+        let Some(id) = current.map(|it| it.socket) else {
             return;
         };
         let context = &mut self.manager.context;
         context.emit(PluginEvent::of_plugin(plugin, EventKind::Promoted));
-        let registered = if id == self.socket.id {
-            self.socket.registered.as_ref()
-        } else {
-            let socket = self.manager.sockets.get(id);
-            socket.and_then(|socket| socket.registered.as_ref())
-        };
+        // Never the socket that is visited: another plugin has left the actual state there.
+        let socket = self.manager.sockets.get(id);
+        let registered = socket.and_then(Socket::registered);
         if let Some(KnownBy::Handler(handler)) = registered.map(|registered| registered.known_by) {
             self.manager
                 .host
@@ -146,32 +132,25 @@ impl Visit<'_> {
     /// Records the result of a dry run, and emits an event if the result has changed.
     fn record_observed(&mut self, active: &Active, found: Result<Arc<Plugin>, Refusal>) {
         let now = self.manager.context.now;
-        let desired = self.socket.desired_of(active);
-        if !desired
-            .is_some_and(|desired| desired.record_observed(&found, active.plugin.as_ref(), now))
-        {
+        let Some(desired) = self.socket.desired_of(active) else {
+            return;
+        };
+        if !desired.record_observed(&found, active.plugin.as_ref(), now) {
             return;
         }
-        match found {
-            Ok(plugin) => {
-                let kind =
-                    EventKind::WouldRegister(self.manager.host.handlers.not_checked(&plugin.kind));
-                self.emit_operation_event(active, Some(&plugin), kind);
-            }
-            Err(refusal) => {
-                self.emit_operation_event(
-                    active,
-                    active.plugin.as_ref(),
-                    EventKind::WouldRefuse(refusal),
-                );
-            }
-        }
+        let handlers = &self.manager.host.handlers;
+        let kind = match found {
+            Ok(plugin) => EventKind::WouldRegister(handlers.not_checked(&plugin.kind)),
+            Err(refusal) => EventKind::WouldRefuse(refusal),
+        };
+        active.emit_event(self.socket, kind, &mut self.manager.context);
     }
 
     /// Records that another plugin answers behind the socket of `plugin`, which is registered or
     /// was registered before a restart, and has to be deregistered now.
     fn record_changed(&mut self, active: &Active, plugin: &Arc<Plugin>) {
-        self.emit_operation_event(active, Some(plugin), EventKind::PluginChanged);
+        let kind = EventKind::PluginChanged;
+        active.emit_event(self.socket, kind, &mut self.manager.context);
         self.manager.names.set_is_up(plugin, self.socket.id, false);
         let desired = self.socket.desired_of(active);
         // mutation: a restored plugin is forgotten when another plugin answers on its socket
@@ -207,7 +186,7 @@ impl Visit<'_> {
             retry_in: (!is_announced).then_some(pause),
             is_repeated: !is_news,
         };
-        self.emit_operation_event(active, active.plugin.as_ref(), kind);
+        active.emit_event(self.socket, kind, &mut self.manager.context);
         if is_announced {
             let context = &mut self.manager.context;
             // mutation: a plugin that announced itself and was refused is tried again
@@ -319,6 +298,17 @@ impl Visit<'_> {
         if is_announced && grace == Some(Duration::ZERO) {
             self.socket.withdraw_announcement(context);
         }
+    }
+}
+
+impl Active {
+    /// Emits an event of the operation, about its plugin if that is known.
+    pub(super) fn emit_event(&self, socket: &Socket, kind: EventKind, context: &mut Context) {
+        context.emit(PluginEvent {
+            attempt: self.number,
+            plugin: self.plugin.clone(),
+            ..PluginEvent::of_socket(&socket.path, kind)
+        });
     }
 }
 

@@ -77,8 +77,8 @@ pub(in crate::manager) trait Actions {
     fn enter_actual(&mut self, plugin: &Arc<Plugin>);
     /// Removes the plugin from the actual state.
     fn leave_actual(&mut self);
-    /// Emits an event of the attempt, about the plugin if that is known.
-    fn emit_event(&mut self, plugin: Option<&Arc<Plugin>>, kind: EventKind);
+    /// Emits an event of the attempt, about the plugin if its lock was acquired.
+    fn emit_event(&mut self, kind: EventKind);
 }
 
 /// A question to a handler.

@@ -80,7 +80,7 @@ impl Steps<'_> {
                 retry_for,
                 is_first,
             };
-            self.0.emit_event(None, kind);
+            self.0.emit_event(kind);
         }
     }
 
@@ -326,8 +326,7 @@ impl Steps<'_> {
         match (then, answer) {
             (Then::Report, answer) => Step::Ends(Outcome::Deregistered(plugin, answer)),
             (then, Err(refusal)) => {
-                let kind = EventKind::FailureNotUndone(refusal);
-                self.0.emit_event(Some(&plugin), kind);
+                self.0.emit_event(EventKind::FailureNotUndone(refusal));
                 self.handle_deregistration(plugin, then, Ok(()))
             }
             (Then::Fail(failure), Ok(())) => Step::Ends(Outcome::Failed(failure)),

@@ -140,7 +140,7 @@ impl Actions for Recorder {
         self.record("LeaveActual");
     }
 
-    fn emit_event(&mut self, _: Option<&Arc<Plugin>>, kind: EventKind) {
+    fn emit_event(&mut self, kind: EventKind) {
         self.record(match kind {
             EventKind::NotConnected { is_first, .. } => format!("ReportNotConnected({is_first})"),
             EventKind::FailureNotUndone(_) => "ReportNotUndone".into(),
