@@ -37,13 +37,13 @@ pub(super) struct EndpointCall {
 
 /// The call, stream or connection that a handler has requested.
 #[derive(Debug)]
-enum EndpointRequest {
+pub(super) enum EndpointRequest {
     /// A call with one reply.
     Call(Box<Call>),
-    /// A call with any number of replies; `None` once the stream is opened.
-    Stream(Option<Box<Stream>>),
-    /// A connection without a call, whose beginning and end are reported.
-    Connection,
+    /// A call with any number of replies.
+    Stream(Box<Stream>),
+    /// A connection to this endpoint without a call, whose beginning and end are reported.
+    Connection(Arc<Path>),
 }
 
 /// The repetition of a call whose endpoint is not ready.
@@ -57,71 +57,44 @@ struct WaitForReady {
     at: Option<Time>,
 }
 
-/// An event for the handler, and whether it is the last one.
-#[derive(Debug)]
-pub(super) enum Progress {
-    /// An event that is followed by others.
-    Event(HandlerEvent),
-    /// The last event: the call, stream or connection has ended.
-    Ended(HandlerEvent),
-}
-
 impl EndpointCall {
-    /// Creates a unary call, which is repeated until `ready_by` if its endpoint is not ready.
-    pub(super) fn unary(id: EffectId, call: Call, ready_by: Option<Time>, now: Time) -> Self {
-        let deadline = now + call.timeout;
+    /// Creates a call, stream or connection that is about to be dialed. A call is repeated until
+    /// `ready_by` if its endpoint is not ready.
+    pub(super) fn new(
+        id: EffectId,
+        request: EndpointRequest,
+        ready_by: Option<Time>,
+        now: Time,
+    ) -> Self {
+        let (endpoint, timeout) = match &request {
+            EndpointRequest::Call(call) => (&call.endpoint, call.timeout),
+            EndpointRequest::Stream(stream) => (&stream.endpoint, stream.dial_timeout),
+            EndpointRequest::Connection(endpoint) => (endpoint, DIAL_TIMEOUT),
+        };
         let until = ready_by.filter(|until| now < *until);
         let wait = until.map(|until| WaitForReady {
             until,
             pause: None,
             at: None,
         });
-        let endpoint = call.endpoint.clone();
-        let request = EndpointRequest::Call(Box::new(call));
-        Self {
-            wait,
-            ..Self::new(id, endpoint, request, deadline, now)
-        }
-    }
-
-    /// Creates a stream.
-    pub(super) fn stream(id: EffectId, stream: Stream, now: Time) -> Self {
-        let (endpoint, deadline) = (stream.endpoint.clone(), now + stream.dial_timeout);
-        let request = EndpointRequest::Stream(Some(Box::new(stream)));
-        Self::new(id, endpoint, request, deadline, now)
-    }
-
-    /// Creates a connection on which no calls are made.
-    pub(super) fn connection(id: EffectId, endpoint: Arc<Path>, now: Time) -> Self {
-        let request = EndpointRequest::Connection;
-        Self::new(id, endpoint, request, now + DIAL_TIMEOUT, now)
-    }
-
-    fn new(
-        id: EffectId,
-        endpoint: Arc<Path>,
-        request: EndpointRequest,
-        deadline: Time,
-        now: Time,
-    ) -> Self {
         Self {
             id,
-            endpoint,
+            endpoint: endpoint.clone(),
             connection: None,
-            request,
             began: now,
-            deadline,
-            wait: None,
+            deadline: now + timeout,
+            wait,
             is_reported: false,
+            request,
         }
     }
 
     /// Dials the endpoint. If no descriptor is left, returns the event for the handler, unless the
     /// call is repeated later.
-    pub(super) fn dial(&mut self, context: &mut Context) -> Option<Progress> {
+    pub(super) fn dial(&mut self, context: &mut Context) -> Option<HandlerEvent> {
         let (owner, shortage, has_room) = match self.request {
             EndpointRequest::Call(_) => (Owner::Call(self.id), Shortage::Call, context.make_room()),
-            EndpointRequest::Stream(_) | EndpointRequest::Connection => {
+            EndpointRequest::Stream(_) | EndpointRequest::Connection(_) => {
                 let has_room = context.connections.has_room_for_stream() && context.make_room();
                 (Owner::Stream(self.id), Shortage::Stream, has_room)
             }
@@ -170,12 +143,8 @@ impl EndpointCall {
     /// Attaches a client to the connection, which is established, and sends the request of the call
     /// or stream.
     pub(super) fn attach_client(&mut self, context: &Context) {
-        let now = context.now;
-        if self.connection.is_none() {
-            return;
-        }
-        let mut client = Box::new(Client::new(now).with_budget(&context.budget));
-        self.send_request(&mut client, now);
+        let mut client = Box::new(Client::new(context.now).with_budget(&context.budget));
+        self.send_request(&mut client, context.now);
         client.set_handshake_deadline(self.deadline);
         if let Some(connection) = &mut self.connection {
             connection.client = Some(client);
@@ -183,44 +152,44 @@ impl EndpointCall {
     }
 
     /// Sends the request of the call or stream with this client.
-    fn send_request(&mut self, client: &mut Client, now: Time) {
-        match &mut self.request {
+    fn send_request(&self, client: &mut Client, now: Time) {
+        match &self.request {
             EndpointRequest::Call(call) => {
                 let (method, request) = (call.method, &call.request);
                 client.unary(method, request, MAX_REPLY, self.deadline, now);
             }
             EndpointRequest::Stream(stream) => {
-                if let Some(stream) = stream.take() {
-                    let (method, request) = (stream.method, &stream.request);
-                    client.server_streaming(method, request, MAX_REPLY, None, now);
-                }
+                let (method, request) = (stream.method, &stream.request);
+                client.server_streaming(method, request, MAX_REPLY, None, now);
             }
-            EndpointRequest::Connection => {}
+            EndpointRequest::Connection(_) => {}
         }
     }
 
     /// Processes a failed dial. Returns the event for the handler, or `None` if the call is
     /// repeated later.
-    pub(super) fn handle_dial_failed(&mut self, error: DialError, now: Time) -> Option<Progress> {
+    pub(super) fn handle_dial_failed(
+        &mut self,
+        error: DialError,
+        now: Time,
+    ) -> Option<HandlerEvent> {
         self.connection = None;
         let id = self.id;
-        Some(Progress::Ended(match self.request {
-            EndpointRequest::Call(_) => {
-                return self.handle_result(Err(CallFailure::Dial(error)), now);
+        match self.request {
+            EndpointRequest::Call(_) => self.handle_result(Err(CallFailure::Dial(error)), now),
+            EndpointRequest::Stream(_) => {
+                let result = Err(CallFailure::Dial(error));
+                Some(HandlerEvent::StreamEnded { id, result })
             }
-            EndpointRequest::Stream(_) => HandlerEvent::StreamEnded {
-                id,
-                result: Err(CallFailure::Dial(error)),
-            },
-            EndpointRequest::Connection => HandlerEvent::Disconnected {
-                id,
-                error: Some(error),
-            },
-        }))
+            EndpointRequest::Connection(_) => {
+                let error = Some(error);
+                Some(HandlerEvent::Disconnected { id, error })
+            }
+        }
     }
 
     /// Processes a deadline that has passed. Returns the event for the handler, if there is one.
-    pub(super) fn handle_timeout(&mut self, context: &mut Context) -> Option<Progress> {
+    pub(super) fn handle_timeout(&mut self, context: &mut Context) -> Option<HandlerEvent> {
         let now = context.now;
         if let Some(client) = self.client() {
             client.handle_timeout(now);
@@ -239,12 +208,12 @@ impl EndpointCall {
 
     /// Processes the next event of the gRPC client. Returns the event for the handler, or `None` if
     /// there is none or the call is repeated later.
-    pub(super) fn poll(&mut self, context: &mut Context) -> Option<Progress> {
+    pub(super) fn poll(&mut self, context: &mut Context) -> Option<HandlerEvent> {
         let (id, now) = (self.id, context.now);
         let client = self.connection.as_mut()?.client.as_deref_mut()?;
-        let progress = match client.poll_event(now) {
+        let last = match client.poll_event(now) {
             Some(grpc::Event::Message { message, .. }) => {
-                return Some(Progress::Event(HandlerEvent::StreamMessage { id, message }));
+                return Some(HandlerEvent::StreamMessage { id, message });
             }
             Some(grpc::Event::Finished { result, .. }) => {
                 if result.is_err() {
@@ -254,20 +223,18 @@ impl EndpointCall {
             }
             Some(grpc::Event::Closed { result, .. }) => {
                 let result = result.map_err(CallFailure::Call);
-                Progress::Ended(HandlerEvent::StreamEnded { id, result })
+                HandlerEvent::StreamEnded { id, result }
             }
-            None if !matches!(self.request, EndpointRequest::Connection) => return None,
-            None if client.is_closed() => {
-                Progress::Ended(HandlerEvent::Disconnected { id, error: None })
-            }
+            None if !matches!(self.request, EndpointRequest::Connection(_)) => return None,
+            None if client.is_closed() => HandlerEvent::Disconnected { id, error: None },
             None if self.is_reported || client.peer_settings().is_none() => return None,
             None => {
                 self.is_reported = true;
-                return Some(Progress::Event(HandlerEvent::Connected { id }));
+                return Some(HandlerEvent::Connected { id });
             }
         };
         self.hang_up(context);
-        Some(progress)
+        Some(last)
     }
 
     /// Returns the next deadline.
@@ -292,7 +259,7 @@ impl EndpointCall {
         &mut self,
         result: Result<Vec<u8>, CallFailure>,
         now: Time,
-    ) -> Option<Progress> {
+    ) -> Option<HandlerEvent> {
         let is_not_ready = result.as_ref().is_err_and(is_not_ready);
         let wait = self.wait.as_mut().filter(|wait| now < wait.until);
         if let (Some(wait), true) = (wait, is_not_ready) {
@@ -306,10 +273,10 @@ impl EndpointCall {
         }
         let method = match &self.request {
             EndpointRequest::Call(call) => call.method,
-            EndpointRequest::Stream(_) | EndpointRequest::Connection => "",
+            EndpointRequest::Stream(_) | EndpointRequest::Connection(_) => "",
         };
         let id = self.id;
-        Some(Progress::Ended(HandlerEvent::Called { id, method, result }))
+        Some(HandlerEvent::Called { id, method, result })
     }
 }
 

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use super::call::{EndpointCall, Progress};
+use super::call::{EndpointCall, EndpointRequest};
 use super::{Debt, EffectKind, HandlerHost, Idle, OpenEffect};
 use crate::config::{MAX_EVENTS_AT_ONCE, MAX_PROGRAMS, MAX_PROGRAMS_OF_TYPE};
 use crate::grpc::{CallError, Client, Code};
@@ -30,7 +30,6 @@ impl HandlerHost {
         effect: Effect,
         context: &mut Context,
     ) {
-        let now = context.now;
         let recipient = |id: EffectId| {
             let plugin = plugin.filter(|_| id.owner != EffectOwner::HANDLER);
             let plugin = plugin.cloned();
@@ -47,16 +46,16 @@ impl HandlerHost {
                 context.work.push_back(Work::Answer(ticket, result));
             }
             Effect::Call { id, call, ready_by } => {
-                let call = EndpointCall::unary(id, call, ready_by, now);
-                self.call_endpoint(id, recipient(id), call, context);
+                let request = EndpointRequest::Call(Box::new(call));
+                self.call_endpoint(id, recipient(id), request, ready_by, context);
             }
             Effect::Stream { id, stream } => {
-                let call = EndpointCall::stream(id, stream, now);
-                self.call_endpoint(id, recipient(id), call, context);
+                let request = EndpointRequest::Stream(Box::new(stream));
+                self.call_endpoint(id, recipient(id), request, None, context);
             }
             Effect::Connect { id, endpoint } => {
-                let call = EndpointCall::connection(id, endpoint, now);
-                self.call_endpoint(id, recipient(id), call, context);
+                let request = EndpointRequest::Connection(endpoint);
+                self.call_endpoint(id, recipient(id), request, None, context);
             }
             Effect::Spawn { id, program, run } => {
                 self.add_effect(id, recipient(id), EffectKind::Program(None, run));
@@ -156,8 +155,8 @@ impl HandlerHost {
         match &mut effect.kind {
             EffectKind::Timer => self.end_effect(HandlerEvent::TimerFired { id }, context),
             EffectKind::Call(call) => {
-                let progress = call.handle_timeout(context);
-                self.apply_progress(id, progress, context);
+                let event = call.handle_timeout(context);
+                self.advance_call(id, event, context);
             }
             // The daemon reports the end of the program, or that it was not started.
             EffectKind::Program(..) => context.outputs.push_back(Output::Kill { id }),
@@ -170,39 +169,44 @@ impl HandlerHost {
         &mut self,
         id: EffectId,
         recipient: Recipient,
-        mut call: EndpointCall,
+        request: EndpointRequest,
+        ready_by: Option<Time>,
         context: &mut Context,
     ) {
-        let progress = if self.reuse_idle(id, &mut call, context) {
-            None
-        } else {
-            call.dial(context)
-        };
+        let mut call = EndpointCall::new(id, request, ready_by, context.now);
+        let is_reused = self.reuse_idle(id, &mut call, context);
+        let event = if is_reused { None } else { call.dial(context) };
         self.add_effect(id, recipient, EffectKind::Call(Box::new(call)));
-        self.apply_progress(id, progress, context);
+        self.advance_call(id, event, context);
     }
 
-    /// Opens a stream on the connection of the call that has just succeeded, if that is of the same
-    /// plugin and endpoint. Otherwise hands that connection over ([`Idle::hand_over`]), and returns
-    /// false: the endpoint has to be dialed.
+    /// Opens a stream on the idle connection, if that is of the same plugin and endpoint. Otherwise
+    /// hands over that connection, and returns false: the endpoint has to be dialed.
     fn reuse_idle(&mut self, id: EffectId, call: &mut EndpointCall, context: &mut Context) -> bool {
-        let Some(mut idle) = self.idle.take() else {
-            return false;
-        };
-        if idle.owner == id.owner && call.endpoint == idle.endpoint {
+        let fits = |idle: &mut Idle| idle.owner == id.owner && idle.endpoint == call.endpoint;
+        if let Some(idle) = self.idle.take_if(fits) {
             match call.reuse_connection(idle.connection, context) {
                 None => return true,
-                Some(connection) => idle.connection = connection,
+                Some(connection) => self.idle = Some(Idle { connection, ..idle }),
             }
         }
-        idle.hand_over(context);
+        self.hand_over_idle(context);
         false
     }
 
-    /// Offers the idle connection, if there is one, to its plugin ([`Idle::hand_over`]).
+    /// Offers the idle connection, if there is one, to its plugin as the driver's source of
+    /// liveness. If the plugin needs none, or the call was made for no plugin, the connection is
+    /// closed.
     pub(super) fn hand_over_idle(&mut self, context: &mut Context) {
-        if let Some(idle) = self.idle.take() {
-            idle.hand_over(context);
+        let Some(idle) = self.idle.take() else {
+            return;
+        };
+        match SocketId::of_owner(idle.owner) {
+            Some(id) => {
+                let work = Work::Endpoint(id, idle.endpoint, idle.connection);
+                context.work.push_back(work);
+            }
+            None => context.hang_up(idle.connection),
         }
     }
 
@@ -228,11 +232,11 @@ impl HandlerHost {
         let Some(call) = self.call_mut(id) else {
             return;
         };
-        let mut progress = None;
+        let mut failed = None;
         match event {
             ConnectionEvent::Connected(_) => call.attach_client(context),
             ConnectionEvent::DialFailed(error) => {
-                progress = call.handle_dial_failed(error, context.now);
+                failed = call.handle_dial_failed(error, context.now);
             }
             ConnectionEvent::Closed => match call.client() {
                 Some(client) => client.eof(context.now),
@@ -241,16 +245,16 @@ impl HandlerHost {
             ConnectionEvent::Exchanged => {}
             ConnectionEvent::Watched | ConnectionEvent::ProcessEnded => return,
         }
-        self.apply_progress(id, progress, context);
+        self.advance_call(id, failed, context);
     }
 
-    /// Queues the events of a call for the handler, `progress` first, and sets the next deadline.
-    /// If there are more than [`MAX_EVENTS_AT_ONCE`] events, requests to continue later
+    /// Queues the events of a call for the handler, `first` before all others, and sets the next
+    /// deadline. If there are more than [`MAX_EVENTS_AT_ONCE`] events, requests to continue later
     /// ([`Output::Resume`]).
-    pub(super) fn apply_progress(
+    fn advance_call(
         &mut self,
         id: EffectId,
-        mut progress: Option<Progress>,
+        mut first: Option<HandlerEvent>,
         context: &mut Context,
     ) {
         for _ in 0..=MAX_EVENTS_AT_ONCE {
@@ -260,7 +264,7 @@ impl HandlerHost {
             let EffectKind::Call(call) = &mut effect.kind else {
                 return;
             };
-            let Some(next) = progress.take().or_else(|| call.poll(context)) else {
+            let Some(event) = first.take().or_else(|| call.poll(context)) else {
                 let (timer, at) = (Timer::Effect(id), call.poll_timeout());
                 let deadline = &mut effect.deadline;
                 let Some(connection) = &mut call.connection else {
@@ -269,34 +273,11 @@ impl HandlerHost {
                 connection.flush(&mut context.outputs);
                 return context.timers.set_or_keep_earlier(timer, deadline, at);
             };
-            match next {
-                Progress::Event(event) => {
-                    let recipient = effect.recipient.clone();
-                    context.work.push_back(Work::Effect(recipient, event));
-                }
-                Progress::Ended(event) => {
-                    if is_connection_lost(&event) {
-                        let socket = SocketId::of_owner(id.owner);
-                        context.work.extend(socket.map(Work::CheckEndpoint));
-                    }
-                    if let HandlerEvent::Called { method, result, .. } = &event {
-                        context.emit_measurement(Measurement::Called {
-                            method,
-                            code: result.as_ref().map_or_else(CallFailure::code, |_| Code::Ok),
-                            took: context.now.saturating_since(call.began),
-                        });
-                    }
-                    let idle = call.connection.take();
-                    let endpoint = call.endpoint.clone();
-                    self.hand_over_idle(context);
-                    self.idle = idle.map(|connection| Idle {
-                        owner: id.owner,
-                        endpoint,
-                        connection,
-                    });
-                    self.end_effect(event, context);
-                }
+            if is_last(&event) {
+                return self.end_call(event, context);
             }
+            let recipient = effect.recipient.clone();
+            context.work.push_back(Work::Effect(recipient, event));
         }
         let call = self.call_mut(id);
         if let Some(connection) = call.and_then(|it| it.connection.as_mut()) {
@@ -304,6 +285,35 @@ impl HandlerHost {
             let conn = connection.id;
             context.outputs.push_back(Output::Resume { conn });
         }
+    }
+
+    /// Ends a call, stream or connection with its last event. If the connection is still open, it
+    /// is kept until the handler has processed the event.
+    fn end_call(&mut self, event: HandlerEvent, context: &mut Context) {
+        let id = event.effect();
+        let Some(call) = self.call_mut(id) else {
+            return;
+        };
+        if is_connection_lost(&event) {
+            let socket = SocketId::of_owner(id.owner);
+            context.work.extend(socket.map(Work::CheckEndpoint));
+        }
+        if let HandlerEvent::Called { method, result, .. } = &event {
+            context.emit_measurement(Measurement::Called {
+                method,
+                code: result.as_ref().map_or_else(CallFailure::code, |_| Code::Ok),
+                took: context.now.saturating_since(call.began),
+            });
+        }
+        let connection = call.connection.take();
+        let endpoint = call.endpoint.clone();
+        self.hand_over_idle(context);
+        self.idle = connection.map(|connection| Idle {
+            owner: id.owner,
+            endpoint,
+            connection,
+        });
+        self.end_effect(event, context);
     }
 
     // --- Programs ---
@@ -373,6 +383,14 @@ impl HandlerHost {
             }
         }
     }
+}
+
+/// Returns whether no event of its effect follows.
+fn is_last(event: &HandlerEvent) -> bool {
+    !matches!(
+        event,
+        HandlerEvent::StreamMessage { .. } | HandlerEvent::Connected { .. }
+    )
 }
 
 /// Returns whether the event reports the end of an established connection: that of a stream, or one

@@ -78,24 +78,6 @@ struct Idle {
     connection: Connection,
 }
 
-impl Idle {
-    /// Offers the connection to the plugin as its driver's source of liveness. If the plugin needs
-    /// none, or the call was made for no plugin, the connection is closed.
-    fn hand_over(self, context: &mut Context) {
-        let Self {
-            owner,
-            endpoint,
-            connection,
-        } = self;
-        match SocketId::of_owner(owner) {
-            Some(id) => context
-                .work
-                .push_back(Work::Endpoint(id, endpoint, connection)),
-            None => context.hang_up(connection),
-        }
-    }
-}
-
 /// A plugin that a handler has yet to deregister.
 #[derive(Debug)]
 pub(super) struct Debt {
