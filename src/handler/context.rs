@@ -66,7 +66,7 @@ impl EffectIds {
 #[derive(Debug)]
 pub struct Context<'a> {
     now: Time,
-    ticket: Option<Ticket>,
+    pub(crate) ticket: Option<Ticket>,
     plugin: Option<&'a Arc<Plugin>>,
     /// The owner of the effects that are requested.
     pub(crate) owner: EffectOwner,

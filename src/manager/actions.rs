@@ -24,7 +24,7 @@ use crate::config::{
 };
 use crate::escape;
 use crate::grpc::{CallError, Client};
-use crate::handler::{DialError, HandlerId, Hints, Plugin, Reason};
+use crate::handler::{Answer, DialError, HandlerId, Hints, Plugin, Reason};
 use crate::proto::pluginregistration::{InfoRequest, RegistrationStatus, registration};
 use crate::time::Time;
 use crate::watch::Identity;
@@ -192,8 +192,8 @@ impl Actions for Execution<'_> {
         let pending = self.active.question.take();
         if let (Some(Pending { ticket, .. }), Some(handler)) = (pending, self.active.handler) {
             let Manager { host, context, .. } = &mut *self.manager;
-            let subject = (self.socket.id, plugin);
-            host.notify_handler(handler, subject, context, |handler, context| {
+            let subject = Some((self.socket.id.owner(), plugin));
+            host.call_handler(handler, subject, context, |handler, context| {
                 handler.abandon(ticket, context);
             });
         }
@@ -331,16 +331,17 @@ impl Execution<'_> {
             }
         }
         let Manager { host, context, .. } = &mut *self.manager;
-        match host.ask(handler, question, (self.socket.id, plugin), hints, context) {
-            Ok(result) => {
+        let subject = (self.socket.id.owner(), plugin);
+        match host.ask(handler, question, subject, hints, context) {
+            (Answer::Done(result), _) => {
                 let names = &mut self.manager.names;
                 let answer = self.socket.process_answer(question, plugin, result, names);
                 answer.map(|()| None)
             }
-            Err(ticket) => Ok(Some(Pending {
+            (Answer::Pending, ticket) => Ok(Some(Pending {
                 ticket,
                 question,
-                stalls_at: Some(self.manager.context.now + STALLED_AFTER),
+                stalls_at: Some(context.now + STALLED_AFTER),
             })),
         }
     }

@@ -35,7 +35,7 @@ pub(super) struct Context {
     pub(super) dirty: Vec<SocketId>,
     /// The number of plugins that handlers know.
     pub(super) plugins: usize,
-    /// The number of changes to the plugins that are saved across a restart, except for debts.
+    /// The number of changes to what is saved across a restart: plugins and debts.
     pub(super) revision: u64,
     /// The changes of records.
     pub(super) changes: Changes,
@@ -74,8 +74,8 @@ pub(super) enum Work {
     Answer(Ticket, Result<(), Reason>),
     /// Pass an event of an effect to its handler.
     Effect(Recipient, HandlerEvent),
-    /// Ask the handler, if there is one, to resume a deregistration that the previous process owed.
-    Resume(Option<HandlerId>, Arc<Plugin>),
+    /// Ask the handler of the plugin to resume a deregistration that the previous process owed.
+    Resume(Arc<Plugin>),
     /// Record that this announced plugin is down, for this reason.
     SetDown(Arc<Plugin>, Reason),
     /// Make this connection to the endpoint the driver's source of liveness, if the plugin of the

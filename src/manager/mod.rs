@@ -366,17 +366,15 @@ impl Manager {
         let Self { host, context, .. } = self;
         context.now = now;
         let id = host.handlers.find(kind);
-        let woken = id.and_then(|id| {
-            host.call_handler(id, None, None, context, |it, context| it.wake(context))
-        });
+        let woken =
+            id.and_then(|id| host.call_handler(id, None, context, |it, context| it.wake(context)));
         self.run_until_idle();
         woken == Some(true)
     }
 
     /// Returns a number that changes whenever the state that a restart needs has changed.
     pub fn revision(&self) -> u64 {
-        // Both numbers only grow.
-        self.context.revision + self.host.owed_revision
+        self.context.revision
     }
 
     /// Returns the table that assigns plugins to handlers.

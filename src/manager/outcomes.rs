@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::Manager;
 use super::context::Context;
 use super::event::{EventKind, PluginEvent};
 use super::failure::{Failure, Refusal};
@@ -96,14 +97,12 @@ impl Visit<'_> {
             registered.health.must_deregister = true;
             self.socket.is_dirty = true;
         }
-        let subject = (self.socket.id, plugin);
         if let Some(handler) = active.handler {
-            let context = &mut self.manager.context;
-            self.manager
-                .host
-                .notify_handler(handler, subject, context, |handler, context| {
-                    handler.registered(plugin, context);
-                });
+            let Manager { host, context, .. } = &mut *self.manager;
+            let subject = Some((self.socket.id.owner(), plugin));
+            host.call_handler(handler, subject, context, |handler, context| {
+                handler.registered(plugin, context);
+            });
         }
     }
 
@@ -121,11 +120,10 @@ impl Visit<'_> {
         let socket = self.manager.sockets.get(id);
         let registered = socket.and_then(Socket::registered);
         if let Some(KnownBy::Handler(handler)) = registered.map(|registered| registered.known_by) {
-            self.manager
-                .host
-                .notify_handler(handler, (id, plugin), context, |handler, context| {
-                    handler.promoted(plugin, context);
-                });
+            let (host, subject) = (&mut self.manager.host, Some((id.owner(), plugin)));
+            host.call_handler(handler, subject, context, |handler, context| {
+                handler.promoted(plugin, context);
+            });
         }
     }
 

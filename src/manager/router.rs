@@ -61,7 +61,7 @@ impl Manager {
                 }
             }
             Work::Effect(recipient, event) => self.host.deliver_event(&recipient, event, context),
-            Work::Resume(handler, plugin) => self.host.resume_debt(handler, &plugin, context),
+            Work::Resume(plugin) => self.host.resume_debt(&plugin, context),
             Work::SetDown(plugin, reason) => {
                 if let Some(id) = self.sockets.get_by_path(&plugin.socket).map(|it| it.id) {
                     self.visit(id, |visit| visit.set_down(&plugin, reason));

@@ -221,9 +221,8 @@ impl Manager {
     pub fn restore(&mut self, state: SavedState) {
         for owed in state.owed {
             let (plugin, ..) = owed.into_plugin();
-            let handler = self.host.handlers.find(&plugin.kind);
             // mutation: a program that is owed is forgotten in a restart
-            self.context.work.push_back(Work::Resume(handler, plugin));
+            self.context.work.push_back(Work::Resume(plugin));
         }
         for saved in state.plugins {
             let (plugin, identity, is_announced) = saved.into_plugin();

@@ -76,7 +76,7 @@ impl HandlerHost {
                     handler,
                     plugin,
                 });
-                self.owed_revision += 1;
+                context.revision += 1;
             }
             Effect::Cancel { id } => self.cancel_effect(id, context),
         }
@@ -108,7 +108,6 @@ impl HandlerHost {
             EffectKind::Program(Some(started), run) => {
                 emit_run_measurement(started, run, CANCELLED, context);
                 context.outputs.push_back(Output::Kill { id });
-                self.remove_running(effect.recipient.handler);
                 self.start_programs(context);
             }
         }
@@ -120,7 +119,7 @@ impl HandlerHost {
         drop_events_of(context, &|effect| effect == id);
         if let Some(at) = self.owed.iter().position(|debt| debt.id == id) {
             self.owed.remove(at);
-            self.owed_revision += 1;
+            context.revision += 1;
         }
         self.close_effect(id, context);
     }
@@ -318,19 +317,15 @@ impl HandlerHost {
 
     // --- Programs ---
 
-    /// Records that a program of that handler does not run any more.
-    fn remove_running(&mut self, handler: HandlerId) {
-        if let Some(place) = self.running.iter().position(|it| *it == handler) {
-            self.running.swap_remove(place);
-        }
-    }
-
     /// Starts programs that wait, up to [`MAX_PROGRAMS`] at a time, and [`MAX_PROGRAMS_OF_TYPE`]
     /// for each handler, and so for each type. A program counts as running until the daemon
     /// reports its end, or is asked to kill it because its effect was cancelled.
     fn start_programs(&mut self, context: &mut Context) {
-        while self.running.len() < MAX_PROGRAMS {
-            let of = |handler| self.running.iter().filter(|it| **it == handler).count();
+        let is_running = |it: &&OpenEffect| matches!(it.kind, EffectKind::Program(Some(_), _));
+        let effects = self.effects.values().filter(is_running);
+        let mut running: Vec<_> = effects.map(|it| it.recipient.handler).collect();
+        while running.len() < MAX_PROGRAMS {
+            let of = |handler| running.iter().filter(|it| **it == handler).count();
             let may_start = |handler| of(handler) < MAX_PROGRAMS_OF_TYPE;
             let mut waiting = self.waiting.iter();
             let next = waiting.position(|(_, handler, _)| may_start(*handler));
@@ -342,14 +337,14 @@ impl HandlerHost {
             };
             if let EffectKind::Program(started, _) = &mut effect.kind {
                 *started = Some(context.now);
-                self.running.push(handler);
+                running.push(handler);
                 let (timer, deadline) = (Timer::Effect(id), &mut effect.deadline);
                 let at = context.now + program.timeout;
                 context.timers.set(timer, deadline, Some(at));
                 context.outputs.push_back(Output::Spawn { id, program });
             }
         }
-        context.connections.programs = self.running.len();
+        context.connections.programs = running.len();
     }
 
     /// Processes the end of a program.
@@ -367,9 +362,6 @@ impl HandlerHost {
             return;
         };
         emit_run_measurement(since, run.take(), program_result(&outcome.end), context);
-        if let Some(effect) = self.effects.get(&id) {
-            self.remove_running(effect.recipient.handler);
-        }
         self.end_effect(HandlerEvent::ProgramEnded { id, outcome }, context);
         self.start_programs(context);
     }

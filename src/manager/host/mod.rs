@@ -12,22 +12,21 @@ use std::sync::Arc;
 
 use self::call::EndpointCall;
 use super::connections::Connection;
-use super::context::{Context, Recipient, Work};
+use super::context::{Context, Recipient};
 use super::event::{EventKind, PluginEvent};
 use super::failure::Refusal;
-use super::ids::SocketId;
 use super::operation::Question;
 use super::socket::Socket;
 use super::sockets::Sockets;
 use super::timers::Scheduled;
 use crate::handler::{
     Answer, Context as HandlerContext, EffectId, EffectIds, EffectOwner, Event as HandlerEvent,
-    HandlerId, HandlerTable, Hints, Plugin, PluginHandler, Program, Reason, Run, Ticket,
+    HandlerId, HandlerTable, Hints, Plugin, PluginHandler, Program, Run, Ticket,
 };
 use crate::time::Time;
 
 /// The handlers, their open questions and their effects.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct HandlerHost {
     pub(super) handlers: HandlerTable,
     /// The handlers to which no plugin type is assigned any more, but which are still in use.
@@ -37,12 +36,8 @@ pub(super) struct HandlerHost {
     effects: BTreeMap<EffectId, OpenEffect>,
     /// The programs that wait to be started, in the order of the requests.
     waiting: VecDeque<(EffectId, HandlerId, Program)>,
-    /// The handler of each program that runs.
-    running: Vec<HandlerId>,
     /// The plugins that handlers have yet to deregister.
     pub(super) owed: Vec<Debt>,
-    /// The number of changes to `owed`, and to the debts of the previous process.
-    pub(super) owed_revision: u64,
     /// The connection of the call that succeeded last, until its handler has processed the reply. A
     /// stream that the handler requests meanwhile is opened on this connection, as with kubelet.
     idle: Option<Idle>,
@@ -91,14 +86,7 @@ impl HandlerHost {
     pub(super) fn new(handlers: HandlerTable) -> Self {
         Self {
             handlers,
-            unassigned: Vec::new(),
-            ids: EffectIds::default(),
-            effects: BTreeMap::new(),
-            waiting: VecDeque::new(),
-            running: Vec::new(),
-            owed: Vec::new(),
-            owed_revision: 0,
-            idle: None,
+            ..Self::default()
         }
     }
 
@@ -155,7 +143,6 @@ impl HandlerHost {
         if is_new {
             plugin.check_type().map_err(Refusal::Validation)?;
         }
-        let pinned = pinned.filter(|_| !is_new);
         let Some(found) = pinned.or_else(|| self.handlers.find(&plugin.kind)) else {
             let kind = plugin.kind.clone();
             return Err(if self.handlers.ignores_unknown() {
@@ -170,17 +157,16 @@ impl HandlerHost {
         Ok(found)
     }
 
-    /// Asks a handler about a plugin. Returns the answer, or the ticket of the question if the
-    /// answer is pending. Before a deregistration, cancels the open effects of the plugin.
+    /// Asks a handler about a plugin. Returns the answer, and the ticket of the question. Before a
+    /// deregistration, cancels the open effects of the plugin.
     pub(super) fn ask(
         &mut self,
         handler: HandlerId,
         question: Question,
-        (socket, plugin): (SocketId, &Arc<Plugin>),
+        (owner, plugin): Subject<'_>,
         hints: Hints,
         context: &mut Context,
-    ) -> Result<Result<(), Reason>, Ticket> {
-        let owner = socket.owner();
+    ) -> (Answer, Ticket) {
         let ticket = Ticket(self.ids.next(owner));
         // mutation: an effect is open while its plugin is deregistered
         if question == Question::Deregister {
@@ -188,6 +174,7 @@ impl HandlerHost {
         }
         let subject = Some((owner, plugin));
         let ask = |handler: &mut dyn PluginHandler, context: &mut HandlerContext<'_>| {
+            context.ticket = Some(ticket);
             context.hints = hints;
             match question {
                 Question::Validate => handler.validate(plugin, context),
@@ -195,23 +182,8 @@ impl HandlerHost {
                 Question::Deregister => handler.deregister(plugin, context),
             }
         };
-        match self.call_handler(handler, subject, Some(ticket), context, ask) {
-            None => Ok(Err(Reason::new(DROPPED))),
-            Some(Answer::Done(result)) => Ok(result),
-            Some(Answer::Pending) => Err(ticket),
-        }
-    }
-
-    /// Calls a method of a handler that is about the plugin of a socket and needs no answer.
-    pub(super) fn notify_handler(
-        &mut self,
-        handler: HandlerId,
-        (socket, plugin): (SocketId, &Arc<Plugin>),
-        context: &mut Context,
-        method: impl FnOnce(&mut dyn PluginHandler, &mut HandlerContext<'_>),
-    ) {
-        let subject = Some((socket.owner(), plugin));
-        self.call_handler(handler, subject, None, context, method);
+        let answer = self.call_handler(handler, subject, context, ask);
+        (answer.unwrap_or_else(|| Answer::no(DROPPED)), ticket)
     }
 
     /// Passes an event of an effect to the handler.
@@ -223,27 +195,23 @@ impl HandlerHost {
     ) {
         let (handler, owner) = (recipient.handler, event.effect().owner);
         let subject = recipient.plugin.as_ref().map(|plugin| (owner, plugin));
-        self.call_handler(handler, subject, None, context, |handler, context| {
+        self.call_handler(handler, subject, context, |handler, context| {
             handler.handle_event(event, context);
         });
         self.hand_over_idle(context);
     }
 
-    /// Asks a handler to resume a deregistration that the previous process owed. Reports it as
-    /// dropped if the handler does not resume it, or if `handler` is `None`.
-    pub(super) fn resume_debt(
-        &mut self,
-        handler: Option<HandlerId>,
-        plugin: &Arc<Plugin>,
-        context: &mut Context,
-    ) {
+    /// Asks the handler of a plugin's type to resume a deregistration that the previous process
+    /// owed. Reports it as dropped if the handler does not resume it, or if there is none.
+    pub(super) fn resume_debt(&mut self, plugin: &Arc<Plugin>, context: &mut Context) {
+        let handler = self.handlers.find(&plugin.kind);
         let is_resumed = handler.and_then(|id| {
-            self.call_handler(id, None, None, context, |handler, context| {
+            self.call_handler(id, None, context, |handler, context| {
                 handler.resume_deregistration(plugin, context)
             })
         });
         // The saved state omits the deregistration from now on, unless the handler owes it again.
-        self.owed_revision += 1;
+        context.revision += 1;
         if is_resumed != Some(true) {
             context.emit(PluginEvent::of_plugin(plugin, EventKind::DebtDropped));
         }
@@ -255,14 +223,13 @@ impl HandlerHost {
         &mut self,
         id: HandlerId,
         subject: Option<Subject<'_>>,
-        ticket: Option<Ticket>,
         context: &mut Context,
         method: impl FnOnce(&mut dyn PluginHandler, &mut HandlerContext<'_>) -> T,
     ) -> Option<T> {
         let handler = self.handlers.get_mut(id)?;
         let mut wanted = Vec::new();
         let now = context.now;
-        let mut handler_context = HandlerContext::new(now, ticket, &mut self.ids, &mut wanted);
+        let mut handler_context = HandlerContext::new(now, None, &mut self.ids, &mut wanted);
         handler_context.budget = Some(&context.budget);
         if let Some((owner, plugin)) = subject {
             handler_context = handler_context.with_plugin(plugin);

@@ -232,7 +232,7 @@ pub(crate) const MISTAKES: [Mistake; 51] = [
     },
     Mistake {
         what: "a program that is owed is forgotten in a restart",
-        wrong: "drop(Work::Resume(handler, plugin));",
+        wrong: "drop(Work::Resume(plugin));",
         finder: Finder::Simulation { seed: 250 },
     },
     Mistake {
