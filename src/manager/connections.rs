@@ -12,11 +12,11 @@
 
 use std::collections::VecDeque;
 
-use super::ids::{self, ConnectionId, Process, SocketId};
+use super::ids::{self, ConnectionId, SocketId};
 use super::messages::Output;
 use crate::config::{DESCRIPTOR_RESERVE, SHORTAGE_WARNING_INTERVAL};
 use crate::grpc::Client;
-use crate::handler::{DialError, EffectId};
+use crate::handler::EffectId;
 use crate::http2::Endpoint as _;
 use crate::time::Time;
 
@@ -46,23 +46,6 @@ pub(super) enum Server {
 
 /// Each server of a plugin.
 pub(super) const SERVERS: [Server; 2] = [Server::Registration, Server::Endpoint];
-
-/// An event of a connection.
-#[derive(Debug)]
-pub(super) enum ConnectionEvent {
-    /// The connection is established. Contains the peer process, if the daemon can see it.
-    Connected(Option<Process>),
-    /// The connection could not be established.
-    DialFailed(DialError),
-    /// Bytes were read or written.
-    Exchanged,
-    /// The connection has ended.
-    Closed,
-    /// The peer process is watched from now on.
-    Watched,
-    /// The peer process has ended.
-    ProcessEnded,
-}
 
 /// The number of connections for each use.
 #[derive(Debug, Default)]

@@ -52,44 +52,16 @@ pub enum Input {
         /// The number of the call.
         id: AnnouncementId,
     },
-    /// A connection requested by [`Output::Dial`] is established.
-    Connected {
-        /// The connection.
-        conn: ConnectionId,
-        /// The peer process, if the daemon can see it.
-        process: Option<Process>,
-    },
     /// The socket of a connection requested by [`Output::Dial`], or its process, is not trusted.
-    /// Sent once for each reason, before [`Input::Connected`].
+    /// Sent once for each reason, before [`ConnectionEvent::Connected`].
     Distrusted {
         /// The connection.
         conn: ConnectionId,
         /// The reason.
         why: Distrust,
     },
-    /// A connection requested by [`Output::Dial`] could not be established.
-    DialFailed {
-        /// The connection.
-        conn: ConnectionId,
-        /// The reason.
-        error: DialError,
-    },
-    /// A connection has ended: the peer closed it, or reading or writing failed.
-    Closed {
-        /// The connection.
-        conn: ConnectionId,
-    },
-    /// The process at the other end of a connection is watched, as [`Output::WatchPeer`]
-    /// requested: the connection is not needed any more.
-    PeerWatched {
-        /// The connection.
-        conn: ConnectionId,
-    },
-    /// The watched process has ended.
-    ProcessEnded {
-        /// The connection to that process.
-        conn: ConnectionId,
-    },
+    /// Something has happened to a connection requested by [`Output::Dial`].
+    Connection(ConnectionId, ConnectionEvent),
     /// A program requested by [`Output::Spawn`] has ended, or could not be started.
     ProgramEnded {
         /// The program.
@@ -112,10 +84,28 @@ pub enum Input {
     Stop,
 }
 
+/// An event of a connection.
+#[derive(Debug)]
+pub enum ConnectionEvent {
+    /// The connection is established. Contains the peer process, if the daemon can see it.
+    Connected(Option<Process>),
+    /// The connection could not be established.
+    DialFailed(DialError),
+    /// Bytes were read or written.
+    Exchanged,
+    /// The connection has ended.
+    Closed,
+    /// The peer process is watched from now on.
+    Watched,
+    /// The peer process has ended.
+    ProcessEnded,
+}
+
 /// A request to the daemon.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Output {
-    /// Connect to a Unix socket, then send [`Input::Connected`] or [`Input::DialFailed`].
+    /// Connect to a Unix socket, then send [`ConnectionEvent::Connected`] or
+    /// [`ConnectionEvent::DialFailed`].
     Dial {
         /// The number of the new connection.
         conn: ConnectionId,
@@ -144,9 +134,9 @@ pub enum Output {
         /// The bytes to write if that is possible without waiting.
         final_bytes: Vec<u8>,
     },
-    /// Watch the process at the other end of this connection: send [`Input::PeerWatched`] now, and
-    /// [`Input::ProcessEnded`] when the process ends. If that is impossible, keep the connection
-    /// open, and send [`Input::Closed`] when it ends.
+    /// Watch the process at the other end of this connection: send [`ConnectionEvent::Watched`]
+    /// now, and [`ConnectionEvent::ProcessEnded`] when the process ends. If that is impossible,
+    /// keep the connection open, and send [`ConnectionEvent::Closed`] when it ends.
     WatchPeer {
         /// The connection.
         conn: ConnectionId,

@@ -73,7 +73,9 @@ pub use ids::Process;
 #[cfg_attr(not(plugind_internals), doc(hidden))]
 pub use ids::{AttemptId, ConnectionId, SocketId};
 #[cfg_attr(not(plugind_internals), doc(hidden))]
-pub use messages::{AnnouncementError, AnnouncementId, Input, Limit, Measurement, Output, World};
+pub use messages::{
+    AnnouncementError, AnnouncementId, ConnectionEvent, Input, Limit, Measurement, Output, World,
+};
 pub use records::{
     Change, ChangeCursor, Expired, LastError, Record, RecordCursor, Records, Status, Usage,
 };
@@ -91,7 +93,7 @@ use crate::config::{IDLE_QUEUE_CAPACITY, Mode, PathMap};
 use crate::handler::{HandlerId, HandlerTable, Plugin, PluginHandler};
 use crate::http2::Endpoint;
 use crate::time::Time;
-use connections::{ConnectionEvent, Owner};
+use connections::Owner;
 use context::{Context, Work};
 use event::EventKind;
 use host::HandlerHost;
@@ -189,20 +191,8 @@ impl Manager {
                     .handle_announcement(id, *plugin, caller, &mut self.context);
             }
             Input::CallEnded { id } => self.sockets.handle_call_ended(id, &mut self.context),
-            Input::Connected { conn, process } => {
-                self.handle_connection_event(conn, ConnectionEvent::Connected(process));
-            }
+            Input::Connection(conn, event) => self.handle_connection_event(conn, event),
             Input::Distrusted { conn, why } => self.distrust_connection(conn, why),
-            Input::DialFailed { conn, error } => {
-                self.handle_connection_event(conn, ConnectionEvent::DialFailed(error));
-            }
-            Input::Closed { conn } => self.handle_connection_event(conn, ConnectionEvent::Closed),
-            Input::PeerWatched { conn } => {
-                self.handle_connection_event(conn, ConnectionEvent::Watched);
-            }
-            Input::ProcessEnded { conn } => {
-                self.handle_connection_event(conn, ConnectionEvent::ProcessEnded);
-            }
             Input::ProgramEnded { id, outcome } => {
                 self.host
                     .handle_program_ended(id, outcome, &mut self.context);
@@ -268,9 +258,7 @@ impl Manager {
 
     /// Processes the bytes that were read or written at [`Manager::endpoint`].
     pub fn handle_io(&mut self, conn: ConnectionId, now: Time) {
-        self.context.now = now;
-        self.handle_connection_event(conn, ConnectionEvent::Exchanged);
-        self.run_until_idle();
+        self.handle_input(Input::Connection(conn, ConnectionEvent::Exchanged), now);
     }
 
     /// Returns every [`Socket`], in unspecified order.

@@ -8,10 +8,10 @@ use std::collections::BTreeMap;
 
 use smallvec::SmallVec;
 
-use super::connections::{ConnectionEvent, Owner};
+use super::connections::Owner;
 use super::context::{Context, Work};
 use super::ids::{ConnectionId, SocketId};
-use super::messages::Limit;
+use super::messages::{ConnectionEvent, Limit};
 use super::operation::{Event, Operation};
 use super::reconcile::{Action, Target};
 use super::socket::{Permit, Socket};

@@ -8,9 +8,9 @@ use std::path::Path;
 
 use super::Manager;
 use super::actions::Execution;
-use super::connections::{Connection, ConnectionEvent, SERVERS, Server};
+use super::connections::{Connection, SERVERS, Server};
 use super::event::{EventKind, PluginEvent, Shortage};
-use super::messages::Limit;
+use super::messages::{ConnectionEvent, Limit};
 use super::operation::{Event, Goal, Operation, Step};
 use super::reconcile::Target;
 use super::registered::{Driver, KnownBy, Registered};

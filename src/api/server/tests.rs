@@ -13,7 +13,7 @@ use crate::config::{self, API_OUTPUT, Mode};
 use crate::grpc::{self, Incoming};
 use crate::handler::{AcceptHandler, HandlerTable, Inventory};
 use crate::http2::carry;
-use crate::manager::{Input, Manager, Output};
+use crate::manager::{ConnectionEvent, Input, Manager, Output};
 use crate::proto::pluginregistration::{PluginInfo, registration};
 use crate::watch::{Identity, Watch};
 
@@ -105,8 +105,7 @@ impl World {
         while let Some(output) = self.manager.poll_output() {
             match output {
                 Output::Dial { conn, .. } => {
-                    let process = None;
-                    let connected = Input::Connected { conn, process };
+                    let connected = Input::Connection(conn, ConnectionEvent::Connected(None));
                     self.manager.handle_input(connected, self.now);
                 }
                 Output::Transmit { conn } => {

@@ -45,7 +45,7 @@ use crate::daemon::process::programs::Programs;
 use crate::daemon::source::Source;
 use crate::handler::{HandlerId, HandlerTable, PluginHandler, Reason, Ticket};
 use crate::manager::event::EventKind;
-use crate::manager::{self, ConnectionId, Generation, Manager};
+use crate::manager::{self, ConnectionEvent, ConnectionId, Generation, Manager};
 use crate::time::Time;
 use crate::watch::{self, Report, Watch};
 
@@ -285,7 +285,7 @@ impl PluginManager {
         self.serve_registrations(now);
         for conn in std::mem::take(&mut self.ended) {
             self.peer_processes.remove(conn);
-            let ended = manager::Input::ProcessEnded { conn };
+            let ended = manager::Input::Connection(conn, ConnectionEvent::ProcessEnded);
             self.manager.handle_input(ended, now);
         }
         self.start_and_reap_programs(now);
@@ -523,23 +523,24 @@ impl PluginManager {
                     identity,
                 } => {
                     let dialed = self.dial(conn, &path, identity);
-                    let input = match dialed {
+                    let event = match dialed {
                         Ok((process, found)) => {
                             for why in found {
                                 let distrusted = manager::Input::Distrusted { conn, why };
                                 self.manager.handle_input(distrusted, now);
                             }
-                            manager::Input::Connected { conn, process }
+                            ConnectionEvent::Connected(process)
                         }
-                        Err(error) => manager::Input::DialFailed { conn, error },
+                        Err(error) => ConnectionEvent::DialFailed(error),
                     };
+                    let input = manager::Input::Connection(conn, event);
                     self.manager.handle_input(input, now);
                 }
                 manager::Output::Transmit { conn } => self.write_connection(conn, now),
                 manager::Output::Resume { conn } => self.connections.queue_unhandled(conn),
                 manager::Output::WatchPeer { conn } => {
                     if self.watch_peer(conn) {
-                        let watched = manager::Input::PeerWatched { conn };
+                        let watched = manager::Input::Connection(conn, ConnectionEvent::Watched);
                         self.manager.handle_input(watched, now);
                     }
                 }

@@ -12,12 +12,12 @@ use crate::handler::{
     ProgramOutcome, Run,
 };
 use crate::http2::Endpoint as _;
-use crate::manager::connections::ConnectionEvent;
 use crate::manager::context::{Context, Recipient, Work};
 use crate::manager::event::{EventKind, PluginEvent};
 use crate::manager::ids::SocketId;
-use crate::manager::messages::Output;
-use crate::manager::messages::{CANCELLED, Limit, Measurement, program_result};
+use crate::manager::messages::{
+    CANCELLED, ConnectionEvent, Limit, Measurement, Output, program_result,
+};
 use crate::manager::timers::{Scheduled, Timer};
 use crate::time::Time;
 

@@ -18,7 +18,7 @@ use plugind::handler::{
 };
 use plugind::http2::Endpoint as _;
 use plugind::manager::{
-    AnnouncementId, ConnectionId, Input as Event, Manager, OnDown, Output, Process,
+    AnnouncementId, ConnectionEvent, ConnectionId, Input as Event, Manager, OnDown, Output, Process,
 };
 use plugind::proto::pluginregistration::PluginInfo;
 use plugind::time::Time;
@@ -163,17 +163,18 @@ impl Play {
                 }
             }
             7 => Event::CallEnded { id },
-            8..14 => Event::Connected {
-                conn: self.take_dialled(number)?,
-                process,
-            },
-            14 => Event::DialFailed {
-                conn: self.take_dialled(number)?,
-                error: ERRORS[number % ERRORS.len()].clone(),
-            },
-            15 => Event::Closed { conn: conn? },
-            16 => Event::PeerWatched { conn: conn? },
-            17 => Event::ProcessEnded { conn: conn? },
+            8..14 => {
+                let connected = ConnectionEvent::Connected(process);
+                Event::Connection(self.take_dialled(number)?, connected)
+            }
+            14 => {
+                let error = ERRORS[number % ERRORS.len()].clone();
+                let failed = ConnectionEvent::DialFailed(error);
+                Event::Connection(self.take_dialled(number)?, failed)
+            }
+            15 => Event::Connection(conn?, ConnectionEvent::Closed),
+            16 => Event::Connection(conn?, ConnectionEvent::Watched),
+            17 => Event::Connection(conn?, ConnectionEvent::ProcessEnded),
             18 => Event::Distrusted {
                 conn: conn?,
                 why: Distrust::User(uid),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use plugind::handler::DialError;
 use plugind::http2::Endpoint as _;
-use plugind::manager::{ConnectionId, Input, Process};
+use plugind::manager::{ConnectionEvent, ConnectionId, Input, Process};
 use plugind::time::Time;
 use plugind::watch::Identity;
 
@@ -52,7 +52,10 @@ impl World {
         match delivery {
             Some(Delivery::Dialed(path, wanted)) => self.dialed(conn, path, wanted),
             Some(Delivery::Bytes(bytes)) => self.receive(conn, &bytes),
-            Some(Delivery::Close) => self.manager.handle_input(Input::Closed { conn }, self.now),
+            Some(Delivery::Close) => {
+                let closed = Input::Connection(conn, ConnectionEvent::Closed);
+                self.manager.handle_input(closed, self.now);
+            }
             None => {}
         }
     }
@@ -152,8 +155,8 @@ impl World {
             (Some(_), None) => Err(DialError::Refused),
             (Some(identity), Some(plugin)) => Ok((identity, plugin.uid)),
         };
-        let input = match connected {
-            Err(error) => Input::DialFailed { conn, error },
+        let event = match connected {
+            Err(error) => ConnectionEvent::DialFailed(error),
             Ok((identity, uid)) => {
                 let connection = Connection {
                     path,
@@ -164,10 +167,10 @@ impl World {
                 if !self.hung_up.contains(&conn) {
                     self.connections.insert(conn, connection);
                 }
-                let process = Some(Process { pid: None, uid });
-                Input::Connected { conn, process }
+                ConnectionEvent::Connected(Some(Process { pid: None, uid }))
             }
         };
+        let input = Input::Connection(conn, event);
         self.manager.handle_input(input, self.now);
     }
 

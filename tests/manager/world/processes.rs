@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use plugind::manager::{ConnectionId, Input};
+use plugind::manager::{ConnectionEvent, ConnectionId, Input};
 use plugind::watch::Identity;
 
 use super::World;
@@ -15,7 +15,7 @@ impl World {
         let connection = self.connections.get(&conn).filter(|it| it.is_open);
         if let Some(connection) = connection.filter(|_| self.watches_processes) {
             self.watched_processes.insert(conn, connection.identity);
-            let watched = Input::PeerWatched { conn };
+            let watched = Input::Connection(conn, ConnectionEvent::Watched);
             self.manager.handle_input(watched, self.now);
         }
     }
@@ -34,7 +34,7 @@ impl World {
         let (ended, left): (BTreeMap<_, _>, _) = all.partition(|(_, it)| *it == identity);
         self.watched_processes = left;
         for conn in ended.into_keys() {
-            let ended = Input::ProcessEnded { conn };
+            let ended = Input::Connection(conn, ConnectionEvent::ProcessEnded);
             self.manager.handle_input(ended, self.now);
         }
     }
@@ -42,7 +42,7 @@ impl World {
     /// Ends every watched process; other processes answer in their place.
     pub(crate) fn lose_processes(&mut self) {
         for (conn, _) in std::mem::take(&mut self.watched_processes) {
-            let ended = Input::ProcessEnded { conn };
+            let ended = Input::Connection(conn, ConnectionEvent::ProcessEnded);
             self.manager.handle_input(ended, self.now);
         }
         self.run();

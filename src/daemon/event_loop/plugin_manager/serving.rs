@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::PluginManager;
 use crate::daemon::connection::Transfer;
 use crate::http2::Endpoint as _;
-use crate::manager::{self, ConnectionId};
+use crate::manager::{self, ConnectionEvent, ConnectionId};
 use crate::time::Time;
 
 impl PluginManager {
@@ -96,8 +96,8 @@ impl PluginManager {
     fn close_connection(&mut self, conn: ConnectionId, error: Option<&io::Error>, now: Time) {
         log::trace!("{conn}: closed: {}", close_reason(error));
         self.connections.remove(conn);
-        self.manager
-            .handle_input(manager::Input::Closed { conn }, now);
+        let closed = manager::Input::Connection(conn, ConnectionEvent::Closed);
+        self.manager.handle_input(closed, now);
     }
 }
 
