@@ -211,12 +211,8 @@ impl Actions for Execution<'_> {
     }
 
     fn leave_actual(&mut self) {
-        let Manager {
-            names,
-            sockets,
-            context,
-            ..
-        } = &mut *self.manager;
+        let manager = &mut *self.manager;
+        let context = &mut manager.context;
         let Some(mut left) = self.socket.take_registered(context) else {
             return;
         };
@@ -233,13 +229,13 @@ impl Actions for Execution<'_> {
             }
         }
         // mutation: a plugin that is deregistered stays the one to use of its name
-        let removed = names.remove_instance(&left.plugin, self.socket.id);
+        let removed = manager.names.remove_instance(&left.plugin, self.socket.id);
         for id in removed.unblocked {
-            sockets.retry_now(id, context);
+            manager.sockets.retry_now(id, context);
         }
         let promoted = removed.promoted.as_ref();
-        if let Some(current) = promoted.and_then(|it| names.current_instance(it)) {
-            sockets.note_standby_change(current.socket, context);
+        if let Some(current) = promoted.and_then(|it| manager.names.current_instance(it)) {
+            manager.sockets.note_standby_change(current.socket, context);
         }
         self.active.promoted = removed.promoted;
     }

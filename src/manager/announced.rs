@@ -30,7 +30,6 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use super::Manager;
 use super::context::Context;
 use super::desired::{Announced, Desired};
 use super::event::{EventKind, PluginEvent};
@@ -64,18 +63,15 @@ impl Visit<'_> {
     /// plugins that are down, had its endpoint, or are from before a restart. The others stay as
     /// its fallbacks.
     pub(super) fn withdraw_superseded(&mut self, plugin: &Arc<Plugin>) {
-        let Manager {
-            names,
-            sockets,
-            context,
-            ..
-        } = &mut *self.manager;
-        let others = names.other_instances(plugin, self.socket.id);
+        let manager = &mut *self.manager;
+        let others = manager.names.other_instances(plugin, self.socket.id);
         let gone = others.filter(|it| !it.is_up || it.plugin.has_endpoint_of(plugin));
         let mut earlier: Vec<_> = gone.map(|instance| instance.socket).collect();
-        earlier.extend(sockets.find_restored_announced(plugin));
+        earlier.extend(manager.sockets.find_restored_announced(plugin));
         for id in earlier {
-            sockets.withdraw_announcement(id, context);
+            manager
+                .sockets
+                .withdraw_announcement(id, &mut manager.context);
         }
     }
 }

@@ -334,16 +334,11 @@ impl Manager {
         change: impl FnOnce(&mut HandlerTable) -> T,
         now: Time,
     ) -> T {
-        let changed = change(&mut self.host.handlers);
-        let Self {
-            sockets,
-            names,
-            host,
-            context,
-            ..
-        } = self;
-        host.unassigned = host.handlers.unassigned_handlers().collect();
-        sockets.deregister_reassigned(&host.handlers, names, context);
+        let handlers = &mut self.host.handlers;
+        let changed = change(handlers);
+        self.host.unassigned = handlers.unassigned_handlers().collect();
+        self.sockets
+            .deregister_reassigned(handlers, &mut self.names, &mut self.context);
         self.handle_input(Input::Reconsider, now);
         changed
     }

@@ -325,10 +325,7 @@ impl<'a> Records<'a> {
     /// has seen everything. Of a record that has changed several times, only the last change is
     /// returned.
     pub fn next_change(self, cursor: &mut ChangeCursor) -> Result<Option<Change<'a>>, Expired> {
-        let Manager {
-            sockets, context, ..
-        } = self.0;
-        let (changes, seen) = (&context.changes, cursor.seen);
+        let (changes, seen) = (&self.0.context.changes, cursor.seen);
         if !changes.can_resume_after(seen) {
             return Err(Expired);
         }
@@ -337,7 +334,7 @@ impl<'a> Records<'a> {
         let mut changed = changes
             .changed_after(seen)
             .take_while(|(generation, _)| *generation < before)
-            .filter_map(|(_, id)| sockets.get(id));
+            .filter_map(|(_, id)| self.0.sockets.get(id));
         let change = match (changed.next(), removed) {
             (Some(socket), _) => Change::Set {
                 record: self.record_of(socket),
@@ -360,21 +357,13 @@ impl<'a> Records<'a> {
     /// operations that hold a permit, and the octets that are held for plugins.
     pub fn usage(self) -> [Usage; 4] {
         let usage = |name, used, limit| Usage { name, used, limit };
-        let Manager {
-            sockets,
-            limiter,
-            context,
-            ..
-        } = self.0;
-        let (connections, budget) = (&context.connections, &context.budget);
+        let (sockets, operations) = (self.0.sockets.len(), self.0.limiter.held.len());
+        let (connections, budget) = (&self.0.context.connections, &self.0.context.budget);
+        let descriptors = connections.descriptors_in_use();
         [
-            usage("sockets", sockets.len(), MAX_SOCKETS),
-            usage(
-                "connections",
-                connections.descriptors_in_use(),
-                connections.limit,
-            ),
-            usage("operations", limiter.held.len(), SOFT_OPERATION_LIMIT),
+            usage("sockets", sockets, MAX_SOCKETS),
+            usage("connections", descriptors, connections.limit),
+            usage("operations", operations, SOFT_OPERATION_LIMIT),
             usage("memory", budget.held_octets(), budget.limit()),
         ]
     }
@@ -442,17 +431,10 @@ impl Status {
 /// Shows the counts for the log: `sockets=3 registered=2 down=0 failed=1 operations=0`.
 impl fmt::Display for Status {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self {
-            sockets,
-            registered,
-            down,
-            failed,
-            operations,
-        } = self;
         write!(
             f,
-            "sockets={sockets} registered={registered} down={down} failed={failed} \
-             operations={operations}"
+            "sockets={} registered={} down={} failed={} operations={}",
+            self.sockets, self.registered, self.down, self.failed, self.operations
         )
     }
 }

@@ -33,11 +33,9 @@ impl Manager {
         for _ in 0..self.context.budget.take_refusal_count() {
             self.context.emit_limit_hit(Limit::Memory);
         }
-        let Self {
-            sockets, context, ..
-        } = self;
-        self.host.drop_unused_handlers(sockets);
-        if self.resync.at().is_none() && sockets.len() > 0 {
+        self.host.drop_unused_handlers(&self.sockets);
+        if self.resync.at().is_none() && self.sockets.len() > 0 {
+            let context = &mut self.context;
             let at = Some(context.now + RESYNC_INTERVAL);
             context.timers.set(Timer::Resync, &mut self.resync, at);
         }
