@@ -12,6 +12,7 @@
 //! handler, add it to `has_stored_text`; if it changes which plugin is current, add it to
 //! `ByName::handle_event`.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
@@ -225,10 +226,7 @@ impl PluginEvent {
         match &self.kind {
             EventKind::AttemptFailed {
                 failure, retry_in, ..
-            } => {
-                let is_passing = failure.is_socket_changed() && retry_in.is_some();
-                !failure.is_intended() && !is_passing
-            }
+            } => failure.level(retry_in.is_some()) == Level::Warn,
             _ => self.level() == Level::Warn,
         }
     }
@@ -300,12 +298,10 @@ impl EventKind {
                 failure,
                 retry_in,
                 is_repeated,
-            } => match failure.reason() {
-                reason if *is_repeated => (reason, Debug),
-                reason if failure.is_intended() => (reason, Info),
-                reason if failure.is_socket_changed() && retry_in.is_some() => (reason, Debug),
-                reason => (reason, Warn),
-            },
+            } => {
+                let level = failure.level(retry_in.is_some());
+                (failure.reason(), if *is_repeated { Debug } else { level })
+            }
             Self::HandlerStalled => ("HandlerStalled", Info),
             Self::OperationDropped(_) => ("OperationDropped", Warn),
             Self::Down { .. } => ("Down", Warn),
@@ -387,14 +383,17 @@ const ABOUT_DAEMON: &str = "plugind::manager::connections";
 /// The message about a socket that was removed while the daemon was not running.
 const MISSING: &str = "not found below the watched directories after the restart; deregistering";
 
+/// The plugin in a message about one that is not known.
+const UNKNOWN: &str = "the plugin";
+
 struct Message<'a>(&'a PluginEvent);
 
 impl fmt::Display for Message<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let plugin = ShownPlugin(self.0.plugin.as_deref());
-        let endpoint = plugin
-            .0
-            .map_or_else(|| Path::new(""), |plugin| &plugin.endpoint);
+        let (plugin, endpoint): (&dyn fmt::Display, &Path) = match &self.0.plugin {
+            Some(plugin) => (plugin, &plugin.endpoint),
+            None => (&UNKNOWN, Path::new("")),
+        };
         let endpoint = escape::path(endpoint);
         match &self.0.kind {
             EventKind::SocketFound => f.write_str("found a socket"),
@@ -452,10 +451,10 @@ impl fmt::Display for Message<'_> {
                 failure,
                 grace,
             } => {
-                let grace = Grace(*grace);
+                let then = consequence_of_down(*grace);
                 match process {
-                    Some(process) => write!(f, "{plugin} ({process}) is down: {failure}; {grace}"),
-                    None => write!(f, "{plugin} is down: {failure}; {grace}"),
+                    Some(process) => write!(f, "{plugin} ({process}) is down: {failure}; {then}"),
+                    None => write!(f, "{plugin} is down: {failure}; {then}"),
                 }
             }
             EventKind::Up => write!(f, "{plugin} is up again"),
@@ -494,28 +493,12 @@ impl fmt::Display for Message<'_> {
     }
 }
 
-/// Shows a plugin, or `the plugin` if it is not known.
-struct ShownPlugin<'a>(Option<&'a Plugin>);
-
-impl fmt::Display for ShownPlugin<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0 {
-            Some(plugin) => plugin.fmt(f),
-            None => f.write_str("the plugin"),
-        }
-    }
-}
-
-/// Shows when a plugin that is down is deregistered.
-struct Grace(Option<Duration>);
-
-impl fmt::Display for Grace {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0 {
-            None => f.write_str("it stays registered"),
-            Some(Duration::ZERO) => f.write_str("deregistering it"),
-            Some(grace) => write!(f, "it will be deregistered in {grace:?}"),
-        }
+/// Returns what becomes of a plugin that is down, which is deregistered after the grace period.
+fn consequence_of_down(grace: Option<Duration>) -> Cow<'static, str> {
+    match grace {
+        None => "it stays registered".into(),
+        Some(Duration::ZERO) => "deregistering it".into(),
+        Some(grace) => format!("it will be deregistered in {grace:?}").into(),
     }
 }
 

@@ -3,10 +3,11 @@
 //! The message of an error begins with what failed. Text that came from a plugin is escaped here,
 //! when the error is shown.
 
-use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
+
+use log::Level;
 
 #[cfg(doc)]
 use crate::config::FIRST_MINUTE;
@@ -17,24 +18,35 @@ use crate::handler::{CallFailure, DialError, Reason};
 
 /// The reason why a plugin is not registered, why a check of a registered plugin failed, or why a
 /// handler has given up a registered plugin.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Failure {
     /// The connection to the plugin's socket could not be established.
+    #[error("cannot connect: {0}")]
     Dial(DialError),
     /// The connection to the endpoint of a registered plugin, which its driver serves, could not be
     /// established.
+    #[error("{}", driver_failure(.0, .1))]
     Driver(Arc<Path>, DialError),
     /// The handler of the registered plugin has given the plugin up, for this reason.
+    #[error("{}; the plugin has to register again", escape::text(.0.as_str()))]
     GivenUp(Reason),
     /// GetInfo failed.
+    #[error("GetInfo failed: {}", call_failure(.0, GET_INFO_TIMEOUT))]
     GetInfo(CallError),
     /// The reply to GetInfo is not a `PluginInfo`.
+    #[error("the plugin's reply to GetInfo is not a PluginInfo: {}", escape::text(.0))]
     UndecodableInfo(String),
     /// The plugin was refused.
+    #[error("plugin refused: {0}")]
     Refused(Refusal),
     /// The plugin was registered, but could not be notified of its registration.
+    #[error("NotifyRegistrationStatus failed: {}", notify_failure(.0))]
     Notify(CallFailure),
     /// The reply to NotifyRegistrationStatus is not a `RegistrationStatusResponse`.
+    #[error(
+        "the plugin's reply to NotifyRegistrationStatus is not a RegistrationStatusResponse: {}",
+        escape::text(.0)
+    )]
     UndecodableResponse(String),
 }
 
@@ -88,6 +100,18 @@ impl Failure {
             self,
             Self::Dial(DialError::Gone | DialError::Replaced | DialError::NotASocket)
         )
+    }
+
+    /// Returns the level of the event if an attempt fails, unless the attempt before failed for the
+    /// same reason. A plugin that has announced itself is not retried.
+    pub(super) fn level(&self, is_retried: bool) -> Level {
+        if self.is_intended() {
+            Level::Info
+        } else if self.is_socket_changed() && is_retried {
+            Level::Debug
+        } else {
+            Level::Warn
+        }
     }
 
     /// Returns the reason of the event, in CamelCase.
@@ -166,62 +190,32 @@ impl Refusal {
     }
 }
 
-impl fmt::Display for Failure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Dial(error) => write!(f, "cannot connect: {error}"),
-            Self::Driver(endpoint, DialError::Refused | DialError::Gone) => {
-                let endpoint = escape::path(endpoint);
-                write!(f, "the driver's process at {endpoint} has ended")
-            }
-            Self::Driver(endpoint, error) => {
-                let endpoint = escape::path(endpoint);
-                write!(f, "cannot connect to the driver at {endpoint}: {error}")
-            }
-            Self::GivenUp(reason) => {
-                let reason = escape::text(reason.as_str());
-                write!(f, "{reason}; the plugin has to register again")
-            }
-            Self::GetInfo(error) => {
-                write!(f, "GetInfo failed: {}", Limited(error, GET_INFO_TIMEOUT))
-            }
-            Self::UndecodableInfo(error) => {
-                write!(
-                    f,
-                    "the plugin's reply to GetInfo is not a PluginInfo: {}",
-                    escape::text(error)
-                )
-            }
-            Self::Refused(refusal) => write!(f, "plugin refused: {refusal}"),
-            Self::Notify(CallFailure::Call(error)) => {
-                let error = Limited(error, NOTIFY_TIMEOUT);
-                write!(f, "NotifyRegistrationStatus failed: {error}")
-            }
-            Self::Notify(error) => write!(f, "NotifyRegistrationStatus failed: {error}"),
-            Self::UndecodableResponse(error) => write!(
-                f,
-                "the plugin's reply to NotifyRegistrationStatus is not a RegistrationStatusResponse: {}",
-                escape::text(error)
-            ),
+/// Returns the text about the failed connection to the endpoint of a registered plugin.
+fn driver_failure(endpoint: &Path, error: &DialError) -> String {
+    let endpoint = escape::path(endpoint);
+    match error {
+        DialError::Refused | DialError::Gone => {
+            format!("the driver's process at {endpoint} has ended")
         }
+        error => format!("cannot connect to the driver at {endpoint}: {error}"),
     }
 }
 
-/// Shows the error of a call, with the time limit if the call has exceeded that.
-struct Limited<'a>(&'a CallError, Duration);
-
-impl fmt::Display for Limited<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0 {
-            CallError::DeadlineExceeded => {
-                write!(f, "the peer did not respond within {:?}", self.1)
-            }
-            error => error.fmt(f),
-        }
+/// Returns the text about a failed call, with the time limit if the call has exceeded that.
+fn call_failure(error: &CallError, limit: Duration) -> String {
+    match error {
+        CallError::DeadlineExceeded => format!("the peer did not respond within {limit:?}"),
+        error => error.to_string(),
     }
 }
 
-impl std::error::Error for Failure {}
+/// Returns the text about a failed notification.
+fn notify_failure(failure: &CallFailure) -> String {
+    match failure {
+        CallFailure::Call(error) => call_failure(error, NOTIFY_TIMEOUT),
+        CallFailure::Dial(_) => failure.to_string(),
+    }
+}
 
 #[cfg(test)]
 mod tests {

@@ -238,17 +238,14 @@ const RELOAD: &str = "src/daemon/service/reload.rs";
 const REPORT: &str = "src/daemon/event_loop/report.rs";
 
 /// Texts that are logged as values: the file, and what is before and behind them.
-const TEXTS: [(&str, &str, &str); 9] = [
+const TEXTS: [(&str, &str, &str); 10] = [
     (RELOAD, "nothing has changed\");", "let event"),
     (RELOAD, "const REJECTED: &str", "\n\n"),
     ("src/daemon/mod.rs", "pub enum SetupError {", "\n}\n"),
     (EVENT, "const MISSING: &str", "\n\n"),
     (EVENT, "impl fmt::Display for Message", "\n}\n"),
-    (
-        "src/manager/failure.rs",
-        "impl fmt::Display for Failure",
-        "\n}\n",
-    ),
+    ("src/manager/failure.rs", "pub enum Failure {", "\n}\n"),
+    ("src/manager/failure.rs", "fn driver_failure", "\n}\n"),
     ("src/watch/output.rs", "pub fn message(&self)", "\n}\n"),
     ("src/watch/problem.rs", "pub enum Problem {", "\n}\n"),
     (
