@@ -17,7 +17,7 @@ use crate::watch::Identity;
 
 /// A socket that exists, or a plugin that has announced itself, and the progress of the
 /// registration.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Desired {
     /// The identity of the socket or announcement, which distinguishes it from others at the same
     /// path.
@@ -68,22 +68,9 @@ impl Desired {
     pub(super) fn new(identity: Identity, found: Time) -> Self {
         Self {
             identity,
-            announced: None,
             found,
-            existed_at_start: false,
             wanted_since: found,
-            backoff: RetryDelay::default(),
-            last_failure: None,
-            observed: None,
-            distrust: Box::default(),
-            refused: None,
-            notified: None,
-            attempts: 0,
-            restored: None,
-            predecessor: None,
-            redial_at: None,
-            is_retried: false,
-            is_blocked: false,
+            ..Self::default()
         }
     }
 

@@ -45,7 +45,7 @@ pub(super) fn position<T, I: Copy + Ord>(
 }
 
 /// The ID of one run of an operation. Never reused.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct AttemptId(pub(super) u64);
 
 /// The ID of a connection, from the request to dial it to its end. It has 29 bits, because a token

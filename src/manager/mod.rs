@@ -103,7 +103,7 @@ use sockets::Sockets;
 use timers::Scheduled;
 
 /// The core of the plugin manager: passes each event to the part that it is about.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Manager {
     /// All that is known about each path.
     sockets: Sockets,
@@ -123,16 +123,9 @@ pub struct Manager {
 impl Manager {
     /// Creates a manager that knows no sockets yet and passes plugins to these handlers.
     pub fn new(handlers: HandlerTable) -> Self {
-        Self {
-            sockets: Sockets::default(),
-            names: Names::default(),
-            host: HandlerHost::new(handlers),
-            limiter: Limiter::default(),
-            context: Context::default(),
-            last_attempt: AttemptId(0),
-            resync: Scheduled::default(),
-            stop: Scheduled::default(),
-        }
+        let mut manager = Self::default();
+        manager.host.handlers = handlers;
+        manager
     }
 
     /// Sets whether plugins are registered or only observed, from the next attempt on. Plugins that

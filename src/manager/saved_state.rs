@@ -186,8 +186,9 @@ impl Manager {
             left_out += usize::from(entry.is_none());
             entry
         };
+        let no_socket = Identity::default();
         let owed = self.host.owed.iter();
-        let owed = owed.map(|debt| SavedPlugin::of(&debt.plugin, NO_SOCKET, false));
+        let owed = owed.map(|debt| SavedPlugin::of(&debt.plugin, no_socket, false));
         let owed = owed.filter_map(&mut count).collect();
         let saved = self.sockets.iter().filter_map(Socket::plugin_to_save);
         let saved = saved.map(|(plugin, identity, is_announced)| {
@@ -245,13 +246,6 @@ impl Manager {
     }
 }
 
-/// The identity in the entry of a plugin whose socket is not known. No socket has it.
-pub(super) const NO_SOCKET: Identity = Identity {
-    device: 0,
-    inode: 0,
-    btime: 0,
-};
-
 /// The format of a file; its last word is the version.
 pub(super) const FORMAT: &str = "plugind registered plugins 2";
 
@@ -308,7 +302,7 @@ mod tests {
             versions: vec!["\u{1}".repeat(text)],
             socket: Path::new(&format!("/r/{name}.sock")).into(),
         };
-        SavedPlugin::of(&plugin, NO_SOCKET, false).expect("its paths are text")
+        SavedPlugin::of(&plugin, Identity::default(), false).expect("its paths are text")
     }
 
     #[test]
@@ -341,7 +335,8 @@ mod tests {
             versions: vec!["v1beta1.DRAPlugin".into(), "v1.DRAPlugin".into()],
             socket: Path::new(&"s".repeat(107)).into(),
         };
-        let entry = SavedPlugin::of(&honest, NO_SOCKET, true).expect("its paths are text");
+        let entry =
+            SavedPlugin::of(&honest, Identity::default(), true).expect("its paths are text");
         assert!(entry.len() < MAX_STATE_FILE / MAX_SOCKETS);
     }
 }

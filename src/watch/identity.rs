@@ -8,7 +8,7 @@ use std::ffi::OsString;
 /// The birth time distinguishes them. On file systems without birth times (tmpfs before Linux 5.18,
 /// ramfs), the modification time is used instead, which for a socket only `utimes` changes. The
 /// change time is not suitable: most plugins set the mode of their socket after binding it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Identity {
     /// The device that holds the file.
     pub device: u64,

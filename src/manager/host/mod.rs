@@ -82,14 +82,6 @@ pub(super) struct Debt {
 }
 
 impl HandlerHost {
-    /// Creates a host of these handlers.
-    pub(super) fn new(handlers: HandlerTable) -> Self {
-        Self {
-            handlers,
-            ..Self::default()
-        }
-    }
-
     /// Records which handler knows the plugin of a socket or was asked about it, and cancels the
     /// effects of the previous handler for the plugin.
     pub(super) fn set_handler(
