@@ -396,60 +396,43 @@ impl Manager {
     /// these plugins, or `None` if no record was selected.
     pub fn retry(&mut self, is_selected: &dyn Fn(&Record<'_>) -> bool, now: Time) -> Option<usize> {
         self.context.now = now;
-        let mut is_any_selected = false;
-        let mut selected = Vec::new();
-        for socket in self.sockets.iter() {
-            let record = self.records().record_of(socket);
-            if is_selected(&record) {
-                is_any_selected = true;
-                if matches!(record.state, State::Backoff | State::Rejected | State::Down) {
-                    selected.push((socket.id, record.state));
-                }
-            }
-        }
+        let selected = self.select(is_selected);
+        let mut retried = 0;
         for (id, state) in &selected {
-            if *state == State::Down {
-                self.visit(*id, |visit| {
+            match state {
+                State::Down => self.visit(*id, |visit| {
                     visit.start_check();
-                });
-                continue;
+                }),
+                State::Backoff | State::Rejected => {
+                    let socket = self.sockets.get_mut(*id);
+                    if let Some(desired) = socket.and_then(|it| it.desired.as_mut()) {
+                        // Dial without a time reserved by the limiter.
+                        desired.redial_at = Some(now);
+                    }
+                    self.sockets.retry_now(*id, &mut self.context);
+                }
+                _ => continue,
             }
-            let socket = self.sockets.get_mut(*id);
-            if let Some(desired) = socket.and_then(|it| it.desired.as_mut()) {
-                desired.redial_at = Some(now); // Dial without a time reserved by the limiter.
-            }
-            self.sockets.retry_now(*id, &mut self.context);
+            retried += 1;
         }
         self.run_until_idle();
-        is_any_selected.then_some(selected.len())
+        (!selected.is_empty()).then_some(retried)
     }
 
     /// Deregisters the plugins of a type and name that are down. Those whose sockets exist are then
     /// tried again. Returns the number of plugins that were down.
     pub fn forget(&mut self, kind: &str, name: &str, now: Time) -> Result<usize, ForgetError> {
         self.context.now = now;
-        let mut is_any = false;
-        let mut down = Vec::new();
-        for socket in self.sockets.iter() {
-            let record = self.records().record_of(socket);
-            if record
-                .plugin
-                .is_some_and(|it| it.kind == kind && it.name == name)
-            {
-                is_any = true;
-                if record.state == State::Down {
-                    down.push(socket.id);
-                }
-            }
-        }
+        let is_it = |plugin: &Arc<Plugin>| plugin.kind == kind && plugin.name == name;
+        let mut down = self.select(&|record| record.plugin.is_some_and(is_it));
         if down.is_empty() {
-            return Err(if is_any {
-                ForgetError::NotDown
-            } else {
-                ForgetError::NotFound
-            });
+            return Err(ForgetError::NotFound);
         }
-        for id in &down {
+        down.retain(|(_, state)| *state == State::Down);
+        if down.is_empty() {
+            return Err(ForgetError::NotDown);
+        }
+        for (id, _) in &down {
             let socket = self.sockets.get_mut(*id);
             if let Some(registered) = socket.and_then(|it| it.registered.as_mut()) {
                 registered.health.require_deregistration();
@@ -459,6 +442,14 @@ impl Manager {
         }
         self.run_until_idle();
         Ok(down.len())
+    }
+
+    /// Returns the sockets of the selected records, and the state of each.
+    fn select(&self, is_selected: &dyn Fn(&Record<'_>) -> bool) -> Vec<(SocketId, State)> {
+        let record_of = |socket| self.records().record_of(socket);
+        let records = self.sockets.iter().map(|it| (it.id, record_of(it)));
+        let selected = records.filter(|(_, record)| is_selected(record));
+        selected.map(|(id, record)| (id, record.state)).collect()
     }
 }
 
