@@ -4,8 +4,6 @@
 //! Dirty sockets are examined in two phases: first what must be cancelled or deregistered, then
 //! what may be registered.
 
-use std::collections::BTreeMap;
-
 use smallvec::SmallVec;
 
 use super::connections::Owner;
@@ -282,29 +280,9 @@ impl Manager {
         let mut deadlines = self.host.deadline_count();
         let singles = [self.limiter.deadline, self.resync, self.stop];
         deadlines += singles.iter().filter(|it| it.at().is_some()).count();
-        let (mut held, mut queued, mut names, mut registered) = (0, 0, 0, 0);
-        let mut handlers = BTreeMap::new();
         for socket in self.sockets.iter() {
-            let (id, applied) = (socket.id, &socket.applied);
-            assert!(!socket.is_empty(), "{:?}", socket.path);
-            assert_eq!(socket.permit == Permit::Held, socket.claims_permit());
-            let holds = self.limiter.held.iter().any(|(holder, _)| *holder == id);
-            held += usize::from(holds);
-            assert!(!holds || socket.permit == Permit::Held);
-            let is_queued = socket.permit == Permit::Queued;
-            assert!(!is_queued || socket.desired.is_some());
-            queued += usize::from(is_queued);
-            assert_eq!(applied.name.as_ref(), socket.claimed_name());
-            names += usize::from(applied.name.is_some());
-            if let Some(plugin) = socket.running().and_then(Operation::locked_plugin) {
-                assert!(self.names.is_held(plugin, id), "{plugin}");
-            }
-            assert_eq!(applied.handler, socket.claimed_handler());
-            if let Some(handler) = applied.handler {
-                handlers.insert(id.owner(), handler);
-            }
-            registered += usize::from(socket.registered.is_some());
-            let deadline = applied.deadline;
+            self.check_claims(socket);
+            let deadline = socket.applied.deadline;
             let is_in_time = match (deadline.at(), socket.deadline(&self.context)) {
                 (Some(at), Some(derived)) => {
                     at == derived || at < derived && socket.active.is_some()
@@ -314,27 +292,43 @@ impl Manager {
             };
             assert!(is_in_time, "{:?}: {deadline:?}", socket.path);
             if deadline.at().is_some() {
-                assert!(timers.has(Timer::Socket(id), deadline));
+                assert!(timers.has(Timer::Socket(socket.id), deadline));
                 deadlines += 1;
             }
         }
-        assert_eq!(held, self.limiter.held.len());
-        assert_eq!(queued, self.limiter.queue.len());
-        assert_eq!(names, self.names.queue_len());
-        assert_eq!(registered, *plugins);
+        assert_eq!(deadlines, timers.len(), "a deadline has no owner");
+        let count =
+            |has: &dyn Fn(&Socket) -> bool| self.sockets.iter().filter(|it| has(it)).count();
+        let holds = |socket: &Socket| self.limiter.held.iter().any(|(it, _)| *it == socket.id);
+        assert_eq!(count(&holds), self.limiter.held.len());
+        let is_queued = |socket: &Socket| socket.permit == Permit::Queued;
+        assert_eq!(count(&is_queued), self.limiter.queue.len());
+        let has_name = |socket: &Socket| socket.applied.name.is_some();
+        assert_eq!(count(&has_name), self.names.queue_len());
+        assert_eq!(count(&|socket| socket.registered.is_some()), *plugins);
         assert!(
-            self.names.instance_count() <= registered,
+            self.names.instance_count() <= *plugins,
             "a name has a plugin that is not registered"
         );
-        assert_eq!(deadlines, timers.len(), "a deadline has no owner");
-        let owned = self
-            .sockets
-            .iter()
-            .map(Socket::connection_count)
-            .sum::<usize>();
-        let owned = owned + self.host.connection_count();
+        let owned = self.sockets.iter().map(Socket::connection_count);
+        let owned = owned.sum::<usize>() + self.host.connection_count();
         assert_eq!(owned, connections.len(), "a connection has no owner");
-        self.host.check_owners(&handlers);
+        self.host.check_owners(&self.sockets);
+    }
+
+    /// Asserts that a socket holds what it claims, and nothing else.
+    fn check_claims(&self, socket: &Socket) {
+        let (id, applied) = (socket.id, &socket.applied);
+        assert!(!socket.is_empty(), "{:?}", socket.path);
+        assert_eq!(socket.permit == Permit::Held, socket.claims_permit());
+        let holds = self.limiter.held.iter().any(|(holder, _)| *holder == id);
+        assert!(!holds || socket.permit == Permit::Held);
+        assert!(socket.permit != Permit::Queued || socket.desired.is_some());
+        assert_eq!(applied.name.as_ref(), socket.claimed_name());
+        if let Some(plugin) = socket.running().and_then(Operation::locked_plugin) {
+            assert!(self.names.is_held(plugin, id), "{plugin}");
+        }
+        assert_eq!(applied.handler, socket.claimed_handler());
     }
 }
 

@@ -15,6 +15,7 @@ use super::connections::Connection;
 use super::context::{Context, Recipient};
 use super::event::{EventKind, PluginEvent};
 use super::failure::Refusal;
+use super::ids::SocketId;
 use super::operation::Question;
 use super::socket::Socket;
 use super::sockets::Sockets;
@@ -252,14 +253,15 @@ impl HandlerHost {
 
     /// Asserts that each open effect is detached or belongs to a plugin that its handler knows or
     /// is asked about.
-    pub(super) fn check_owners(&self, handlers: &BTreeMap<EffectOwner, HandlerId>) {
+    pub(super) fn check_owners(&self, sockets: &Sockets) {
         for (id, effect) in &self.effects {
             let Recipient { handler, plugin } = &effect.recipient;
-            let is_detached = id.owner == EffectOwner::HANDLER;
-            assert_eq!(is_detached, plugin.is_none(), "{id:?}");
-            let owner = handlers.get(&id.owner);
+            let owner = SocketId::of_owner(id.owner);
+            assert_eq!(owner.is_none(), plugin.is_none(), "{id:?}");
+            let socket = owner.and_then(|id| sockets.get(id));
+            let asked = socket.and_then(|it| it.applied.handler);
             assert!(
-                is_detached || owner == Some(handler),
+                owner.is_none() || asked == Some(*handler),
                 "{id:?}: {plugin:?} is not registered"
             );
         }
