@@ -146,9 +146,7 @@ impl Context {
         let unwatched = u32::try_from(unwatched).unwrap_or(u32::MAX);
         self.now + SLOW_CHECK + SLOW_CHECK_SHARE.saturating_mul(unwatched)
     }
-}
 
-impl Context {
     /// Makes a descriptor available, by giving up sources of liveness if necessary. Returns false
     /// if that fails.
     pub(super) fn make_room(&mut self) -> bool {

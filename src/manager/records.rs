@@ -118,7 +118,8 @@ impl Socket {
         }
     }
 
-    /// Returns the plugin of the socket, if it is known.
+    /// Returns the plugin of the socket, if it is known: it is registered, is being asked, was
+    /// observed or refused last, or was registered before a restart.
     pub(super) fn known_plugin(&self) -> Option<&Arc<Plugin>> {
         if let Some(registered) = &self.registered {
             return Some(&registered.plugin);
@@ -127,28 +128,22 @@ impl Socket {
         if let Some(plugin) = active.and_then(|it| it.plugin.as_ref()) {
             return Some(plugin);
         }
-        self.desired.as_ref()?.known_plugin()
+        let desired = self.desired.as_ref()?;
+        match desired.observed.as_deref() {
+            Some(Ok(plugin)) => Some(plugin),
+            _ => desired.refused.as_ref().or(desired.restored.as_ref()),
+        }
     }
 }
 
-impl Desired {
-    /// Returns the plugin that was observed or refused last, or was registered before a restart.
-    fn known_plugin(&self) -> Option<&Arc<Plugin>> {
-        if let Some(Ok(plugin)) = self.observed.as_deref() {
-            return Some(plugin);
+impl<'a> LastError<'a> {
+    fn of(desired: &'a Desired) -> Option<Self> {
+        match desired.observed.as_deref() {
+            Some(Err(refusal)) => Some(Self::Refusal(refusal)),
+            _ => desired.last_failure.as_deref().map(Self::Failure),
         }
-        self.refused.as_ref().or(self.restored.as_ref())
     }
 
-    fn last_error(&self) -> Option<LastError<'_>> {
-        if let Some(Err(refusal)) = self.observed.as_deref() {
-            return Some(LastError::Refusal(refusal));
-        }
-        self.last_failure.as_deref().map(LastError::Failure)
-    }
-}
-
-impl LastError<'_> {
     /// Returns the reason in CamelCase, like the reason of an event.
     pub fn reason(&self) -> &'static str {
         match self {
@@ -314,7 +309,7 @@ impl<'a> Records<'a> {
             since: socket.seen.since,
             generation: socket.seen.generation,
             attempts: summary.attempts,
-            last_error: socket.desired.as_ref().and_then(Desired::last_error),
+            last_error: socket.desired.as_ref().and_then(LastError::of),
             next_retry: summary.next_retry,
             process: summary.process,
             distrust: socket.desired.as_ref().map_or(&[], |it| &it.distrust),
@@ -375,9 +370,18 @@ impl<'a> Records<'a> {
 
     /// Returns the current numbers of sockets, plugins and operations.
     pub fn status(self) -> Status {
-        self.0
-            .sockets()
-            .fold(Status::default(), Status::count_socket)
+        let mut status = Status::default();
+        for socket in self.0.sockets() {
+            let (desired, registered) = (socket.desired(), socket.registered());
+            let is_down = registered.is_some_and(|it| it.health.down_since().is_some());
+            let has_failed = desired.is_some_and(|it| it.last_failure.is_some());
+            status.sockets += usize::from(desired.is_some());
+            status.registered += usize::from(registered.is_some());
+            status.down += usize::from(is_down);
+            status.failed += usize::from(has_failed);
+            status.operations += usize::from(socket.operation_state().is_some());
+        }
+        status
     }
 
     /// Returns the number of sockets that exist and were never dialed.
@@ -411,21 +415,6 @@ pub struct Usage {
     pub used: usize,
     /// The limit.
     pub limit: usize,
-}
-
-impl Status {
-    fn count_socket(self, socket: &Socket) -> Self {
-        let (desired, registered) = (socket.desired(), socket.registered());
-        let is_down = registered.is_some_and(|it| it.health.down_since().is_some());
-        let has_failed = desired.is_some_and(|it| it.last_failure.is_some());
-        Self {
-            sockets: self.sockets + usize::from(desired.is_some()),
-            registered: self.registered + usize::from(registered.is_some()),
-            down: self.down + usize::from(is_down),
-            failed: self.failed + usize::from(has_failed),
-            operations: self.operations + usize::from(socket.operation_state().is_some()),
-        }
-    }
 }
 
 /// Shows the counts for the log: `sockets=3 registered=2 down=0 failed=1 operations=0`.
