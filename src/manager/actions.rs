@@ -73,7 +73,16 @@ impl Actions for Execution<'_> {
 
     fn notify_plugin(&mut self, result: Result<(), &Refusal>, deadline: Time) -> Option<Reply> {
         if self.active.identity.is_of_announcement() {
-            self.answer_announcement(result);
+            log::debug!(
+                "{}: answering the Register call plugin_registered={}",
+                self.label(),
+                result.is_ok()
+            );
+            let desired = self.socket.desired_of(&self.active);
+            // A refusal is the answer once the operation has ended.
+            if let (Ok(()), Some(desired)) = (result, desired) {
+                desired.answer_announcement(Ok(()), &mut self.manager.context);
+            }
             return Some(Ok(Vec::new()));
         }
         let desired = self.socket.desired_of(&self.active);
@@ -283,20 +292,6 @@ impl Execution<'_> {
         client.unary(method, request, max_reply, deadline, context.now);
         self.active.call = Some((method, context.now));
         self.active.poll_connection(context)
-    }
-
-    /// Answers the Register call of a plugin that has announced itself, if the plugin is
-    /// registered. If it is refused, the call is answered when the operation ends.
-    fn answer_announcement(&mut self, result: Result<(), &Refusal>) {
-        log::debug!(
-            "{}: answering the Register call plugin_registered={}",
-            self.label(),
-            result.is_ok()
-        );
-        let desired = self.socket.desired_of(&self.active);
-        if let (Ok(()), Some(desired)) = (result, desired) {
-            desired.answer_announcement(Ok(()), &mut self.manager.context);
-        }
     }
 
     /// Asks the plugin's handler. Returns the question if the answer is pending, or `None` if the

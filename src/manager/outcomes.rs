@@ -12,7 +12,7 @@ use super::messages::{AnnouncementError, Output};
 use super::names::Instance;
 use super::operation::Outcome;
 use super::reconcile::Target;
-use super::registered::KnownBy;
+use super::registered::{Down, KnownBy};
 use super::socket::{Active, Socket};
 use super::visit::Visit;
 use crate::config::{DEVICE_GRACE, OnDown};
@@ -27,7 +27,7 @@ impl Visit<'_> {
         self.socket.is_dirty = true;
         match outcome {
             Outcome::Registered(plugin) => self.record_registered(&active, &plugin),
-            Outcome::Deregistered(_, answer) => {
+            Outcome::Deregistered(answer) => {
                 let kind = answer.map_or_else(EventKind::NotUndone, |()| EventKind::Deregistered);
                 active.emit_event(self.socket, kind, &mut self.manager.context);
             }
@@ -245,16 +245,15 @@ impl Visit<'_> {
 
     /// Records that an announced plugin is down, because its handler has given the plugin up.
     pub(super) fn set_down(&mut self, plugin: &Arc<Plugin>, reason: Reason) {
-        let now = self.manager.context.now;
         let announced = self.socket.announced();
         let is_it = announced.is_some_and(|it| Arc::ptr_eq(&it.plugin, plugin));
         let registered = self.socket.registered.as_mut().filter(|_| is_it);
-        if registered.is_some_and(|it| it.health.record_given_up(now)) {
+        if registered.is_some_and(|it| it.health.record_given_up()) {
             self.handle_down(&Failure::GivenUp(reason));
         }
     }
 
-    /// Handles a registered plugin that is down from now on: applies the policy for such plugins,
+    /// Records that a registered plugin is down from now on: applies the policy for such plugins,
     /// emits the event, and retries the sockets that the plugin has blocked.
     fn handle_down(&mut self, failure: &Failure) {
         let context = &mut self.manager.context;
@@ -273,18 +272,17 @@ impl Visit<'_> {
             OnDown::Keep => None,
             OnDown::Deregister(grace) => Some(grace),
         };
-        match grace {
-            Some(Duration::ZERO) => health.must_deregister = true,
-            grace => {
-                if let Some(down) = &mut health.down {
-                    down.grace_until = grace.map(|grace| context.now + grace);
-                }
-            }
-        }
+        let is_over = grace == Some(Duration::ZERO);
+        health.must_deregister |= is_over;
+        let grace_until = grace.filter(|_| !is_over).map(|grace| context.now + grace);
+        health.down = Some(Box::new(Down {
+            since: context.now,
+            grace_until,
+            is_given_up: matches!(failure, Failure::GivenUp(_)),
+        }));
+        let is_process = !matches!(failure, Failure::Driver(..) | Failure::GivenUp(_));
         let down = EventKind::Down {
-            process: health
-                .process
-                .filter(|_| !matches!(failure, Failure::Driver(..) | Failure::GivenUp(_))),
+            process: health.process.filter(|_| is_process),
             failure: Box::new(failure.clone()),
             grace,
         };
@@ -293,7 +291,7 @@ impl Visit<'_> {
         for id in names.record_down(&registered.plugin, self.socket.id) {
             self.manager.sockets.retry_now(id, context);
         }
-        if is_announced && grace == Some(Duration::ZERO) {
+        if is_announced && is_over {
             self.socket.withdraw_announcement(context);
         }
     }

@@ -101,7 +101,7 @@ pub(super) struct Down {
     /// registered or is to be deregistered now.
     pub(super) grace_until: Option<Time>,
     /// Whether the handler has given up the plugin: an answer to a check does not change that.
-    is_given_up: bool,
+    pub(super) is_given_up: bool,
 }
 
 /// The driver of a plugin, which serves its endpoint beside the registration socket.
@@ -210,20 +210,14 @@ impl Health {
         until.is_none()
     }
 
-    /// Records that the plugin's handler has given it up, and cancels its next check. Returns
-    /// whether the plugin was up before.
-    pub(super) fn record_given_up(&mut self, now: Time) -> bool {
+    /// Cancels the next check of the plugin, because its handler has given it up. Returns whether
+    /// the plugin was up before, and is to be recorded as down from now on.
+    pub(super) fn record_given_up(&mut self) -> bool {
         self.check_at = None;
         if let Some(down) = &mut self.down {
             down.is_given_up = true;
-            return false;
         }
-        self.down = Some(Box::new(Down {
-            since: now,
-            grace_until: None,
-            is_given_up: true,
-        }));
-        true
+        self.down.is_none()
     }
 
     /// Records that the plugin answered, so it need not be deregistered. If its source of liveness
@@ -246,9 +240,9 @@ impl Health {
     }
 
     /// Records that the plugin did not answer, and sets the time of the next check, unless its
-    /// handler has given it up. Returns whether it was up and is down from now on: a first failure
-    /// that the watch may be about to explain (`is_socket_changed`) counts only if the next check
-    /// fails, too.
+    /// handler has given it up. Returns whether it was up and is to be recorded as down from now
+    /// on: a first failure that the watch may be about to explain (`is_socket_changed`) counts only
+    /// if the next check fails, too.
     pub(super) fn record_no_answer(&mut self, is_socket_changed: bool, now: Time) -> bool {
         if std::mem::take(&mut self.idle_ends) >= IDLE_ENDS {
             self.checks.reset();
@@ -260,14 +254,6 @@ impl Health {
             self.check_at = None;
         }
         let is_first = self.checks.delay() == Some(BACKOFF.first);
-        if self.down.is_some() || (is_first && is_socket_changed) {
-            return false;
-        }
-        self.down = Some(Box::new(Down {
-            since: now,
-            grace_until: None,
-            is_given_up: false,
-        }));
-        true
+        self.down.is_none() && !(is_first && is_socket_changed)
     }
 }

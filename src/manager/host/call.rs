@@ -30,7 +30,12 @@ pub(super) struct EndpointCall {
     pub(super) began: Time,
     /// The time by which a call must have ended, or a stream or connection must be established.
     deadline: Time,
-    wait: Option<WaitForReady>,
+    /// The time after which a call is not repeated if its endpoint is not ready.
+    ready_by: Option<Time>,
+    /// The pause before the last repetition.
+    pause: Option<Duration>,
+    /// The time of the next repetition, if the call waits for that.
+    retry_at: Option<Time>,
     /// Whether the handler was informed that its [`EndpointRequest::Connection`] is established.
     is_reported: bool,
 }
@@ -44,17 +49,6 @@ pub(super) enum EndpointRequest {
     Stream(Box<Stream>),
     /// A connection to this endpoint without a call, whose beginning and end are reported.
     Connection(Arc<Path>),
-}
-
-/// The repetition of a call whose endpoint is not ready.
-#[derive(Clone, Copy, Debug)]
-struct WaitForReady {
-    /// The time after which the call is not repeated.
-    until: Time,
-    /// The length of the last pause.
-    pause: Option<Duration>,
-    /// The time of the next repetition, if the call waits for that.
-    at: Option<Time>,
 }
 
 impl EndpointCall {
@@ -71,19 +65,15 @@ impl EndpointCall {
             EndpointRequest::Stream(stream) => (&stream.endpoint, stream.dial_timeout),
             EndpointRequest::Connection(endpoint) => (endpoint, DIAL_TIMEOUT),
         };
-        let until = ready_by.filter(|until| now < *until);
-        let wait = until.map(|until| WaitForReady {
-            until,
-            pause: None,
-            at: None,
-        });
         Self {
             id,
             endpoint: endpoint.clone(),
             connection: None,
             began: now,
             deadline: now + timeout,
-            wait,
+            ready_by,
+            pause: None,
+            retry_at: None,
             is_reported: false,
             request,
         }
@@ -195,8 +185,7 @@ impl EndpointCall {
             client.handle_timeout(now);
             return None;
         }
-        let wait = self.wait.as_mut();
-        if wait.is_some_and(|wait| wait.at.take_if(|at| *at <= now).is_some()) {
+        if self.retry_at.take_if(|at| *at <= now).is_some() {
             return self.dial(context);
         }
         if now < self.deadline {
@@ -242,7 +231,7 @@ impl EndpointCall {
         match &self.connection {
             Some(Connection { client: None, .. }) => Some(self.deadline),
             Some(connection) => connection.deadline(),
-            None => self.wait?.at,
+            None => self.retry_at,
         }
     }
 
@@ -261,13 +250,13 @@ impl EndpointCall {
         now: Time,
     ) -> Option<HandlerEvent> {
         let is_not_ready = result.as_ref().is_err_and(is_not_ready);
-        let wait = self.wait.as_mut().filter(|wait| now < wait.until);
-        if let (Some(wait), true) = (wait, is_not_ready) {
-            let pause = READY_RETRY.next_pause(wait.pause);
-            let at = (now + pause).min(wait.until);
-            wait.pause = Some(pause);
+        let until = self.ready_by.filter(|until| is_not_ready && now < *until);
+        if let Some(until) = until {
+            let pause = READY_RETRY.next_pause(self.pause);
+            let at = (now + pause).min(until);
+            self.pause = Some(pause);
             if at < self.deadline {
-                wait.at = Some(at);
+                self.retry_at = Some(at);
                 return None;
             }
         }

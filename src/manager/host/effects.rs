@@ -332,17 +332,19 @@ impl HandlerHost {
             let Some((id, handler, program)) = next.and_then(|at| self.waiting.remove(at)) else {
                 break;
             };
-            let Some(effect) = self.effects.get_mut(&id) else {
+            let Some(OpenEffect {
+                kind: EffectKind::Program(started, _),
+                deadline,
+                ..
+            }) = self.effects.get_mut(&id)
+            else {
                 continue;
             };
-            if let EffectKind::Program(started, _) = &mut effect.kind {
-                *started = Some(context.now);
-                running.push(handler);
-                let (timer, deadline) = (Timer::Effect(id), &mut effect.deadline);
-                let at = context.now + program.timeout;
-                context.timers.set(timer, deadline, Some(at));
-                context.outputs.push_back(Output::Spawn { id, program });
-            }
+            *started = Some(context.now);
+            running.push(handler);
+            let at = context.now + program.timeout;
+            context.timers.set(Timer::Effect(id), deadline, Some(at));
+            context.outputs.push_back(Output::Spawn { id, program });
         }
         context.connections.programs = running.len();
     }

@@ -99,7 +99,7 @@ pub(in crate::manager) enum Outcome {
     Registered(Arc<Plugin>),
     /// The plugin was deregistered: `Ok` if its handler has undone the registration, else the
     /// reason why it has not.
-    Deregistered(Arc<Plugin>, Result<(), Refusal>),
+    Deregistered(Result<(), Refusal>),
     /// A dry run has ended: `Ok` with the plugin that would be registered, else the reason for the
     /// refusal. The plugin was not notified, and no handler has registered it.
     Observed(Result<Arc<Plugin>, Refusal>),

@@ -245,12 +245,12 @@ impl Operation {
                 let error = CallFailure::Dial(DialError::TimedOut);
                 steps.handle_notification_failure(notification, error)
             }
-            (Self::Deregistering(asked, then), E::Answered(answer)) => {
-                steps.handle_deregistration(asked.plugin, then, answer)
+            (Self::Deregistering(_, then), E::Answered(answer)) => {
+                steps.handle_deregistration(then, answer)
             }
             (Self::Deregistering(asked, then), E::Timeout) if asked.deadline <= now => {
                 let no = Refusal::Registration(steps.time_out_question(&asked.plugin));
-                steps.handle_deregistration(asked.plugin, then, Err(no))
+                steps.handle_deregistration(then, Err(no))
             }
             (operation, E::Cancelled) => steps.cancel(operation),
             (operation, event) => Step::Ignores(operation, event.name()),

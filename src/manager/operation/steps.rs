@@ -309,7 +309,7 @@ impl Steps<'_> {
     /// Asks the handler to deregister a plugin that has left the actual state.
     fn ask_to_deregister(self, plugin: Arc<Plugin>, then: Then) -> Step {
         match self.0.ask(Question::Deregister, &plugin) {
-            Some(answer) => self.handle_deregistration(plugin, then, answer),
+            Some(answer) => self.handle_deregistration(then, answer),
             None => Step::Goes(Operation::Deregistering(
                 Asked::new(plugin, self.0.now()),
                 then,
@@ -317,17 +317,12 @@ impl Steps<'_> {
         }
     }
 
-    pub(super) fn handle_deregistration(
-        self,
-        plugin: Arc<Plugin>,
-        then: Then,
-        answer: Answer,
-    ) -> Step {
+    pub(super) fn handle_deregistration(self, then: Then, answer: Answer) -> Step {
         match (then, answer) {
-            (Then::Report, answer) => Step::Ends(Outcome::Deregistered(plugin, answer)),
+            (Then::Report, answer) => Step::Ends(Outcome::Deregistered(answer)),
             (then, Err(refusal)) => {
                 self.0.emit_event(EventKind::FailureNotUndone(refusal));
-                self.handle_deregistration(plugin, then, Ok(()))
+                self.handle_deregistration(then, Ok(()))
             }
             (Then::Fail(failure), Ok(())) => Step::Ends(Outcome::Failed(failure)),
             (Then::Refuse(refusal), Ok(())) => self.refuse(refusal),
