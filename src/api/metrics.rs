@@ -11,7 +11,7 @@ use super::exposition::{Label, Samples, Seconds};
 use super::process::ProcessFacts;
 use crate::handler::dra::{self, Health};
 use crate::handler::{Inventory, device};
-use crate::manager::{Manager, Socket, State, World};
+use crate::manager::{Manager, Socket, State};
 use crate::watch::{DirectoryState, RoundReason, Watch};
 
 /// The sources of the metrics.
@@ -223,14 +223,11 @@ const METRICS: &[Metric] = &[
 fn add_total_plugins(from: &Sources<'_>, to: &mut Samples) {
     for socket in from.manager.sockets() {
         for (is_in, world) in [
-            (socket.desired().is_some(), World::Desired),
-            (socket.registered().is_some(), World::Actual),
+            (socket.desired().is_some(), "desired_state_of_world"),
+            (socket.registered().is_some(), "actual_state_of_world"),
         ] {
             if is_in {
-                to.add(
-                    &[path_label(socket), ("state", world.as_str().as_bytes())],
-                    1,
-                );
+                to.add(&[path_label(socket), ("state", world.as_bytes())], 1);
             }
         }
     }

@@ -178,25 +178,6 @@ pub enum Output {
     },
 }
 
-/// The state of the world that a sample of `plugin_manager_total_plugins` belongs to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum World {
-    /// The socket exists.
-    Desired,
-    /// A handler knows its plugin.
-    Actual,
-}
-
-impl World {
-    /// Returns the value of the label `state` in kubelet's metric `plugin_manager_total_plugins`.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Desired => "desired_state_of_world",
-            Self::Actual => "actual_state_of_world",
-        }
-    }
-}
-
 /// The number of a call by which a plugin announces itself. Not reused until the daemon restarts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct AnnouncementId(pub u64);

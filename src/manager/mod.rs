@@ -61,31 +61,28 @@ mod visit;
 use std::path::Path;
 use std::sync::Arc;
 
+#[cfg_attr(not(plugind_internals), doc(hidden))]
+pub use self::{
+    desired::RetryDelay,
+    ids::{AttemptId, ConnectionId, SocketId},
+    messages::{
+        AnnouncementError, AnnouncementId, ConnectionEvent, Input, Limit, Measurement, Output,
+    },
+    saved_state::{SavedState, SavedStateError},
+    socket::Socket,
+    timers::Timer,
+};
 pub use crate::config::OnDown;
 pub use crate::handler::DialError;
 pub use changes::State;
 pub use desired::Desired;
-#[cfg_attr(not(plugind_internals), doc(hidden))]
-pub use desired::RetryDelay;
 pub use event::{Generation, PluginEvent};
 pub use failure::{Failure, Refusal};
 pub use ids::Process;
-#[cfg_attr(not(plugind_internals), doc(hidden))]
-pub use ids::{AttemptId, ConnectionId, SocketId};
-#[cfg_attr(not(plugind_internals), doc(hidden))]
-pub use messages::{
-    AnnouncementError, AnnouncementId, ConnectionEvent, Input, Limit, Measurement, Output, World,
-};
 pub use records::{
     Change, ChangeCursor, Expired, LastError, Record, RecordCursor, Records, Status, Usage,
 };
 pub use registered::{Health, Registered};
-#[cfg_attr(not(plugind_internals), doc(hidden))]
-pub use saved_state::{SavedState, SavedStateError};
-#[cfg_attr(not(plugind_internals), doc(hidden))]
-pub use socket::Socket;
-#[cfg_attr(not(plugind_internals), doc(hidden))]
-pub use timers::Timer;
 
 #[cfg(doc)]
 use crate::config::RESYNC_INTERVAL;
