@@ -393,7 +393,7 @@ impl Health {
         }
         let owner = Owner::Liveness(socket, server);
         context.connections.hand_over(conn, owner);
-        context.outputs.push_back(Output::WatchPeer { conn });
+        context.outputs.push_back(Output::WatchPeer(conn));
     }
 }
 

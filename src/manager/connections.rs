@@ -287,7 +287,7 @@ impl Connection {
     pub(super) fn flush(&mut self, outputs: &mut VecDeque<Output>) {
         let client = self.client.as_mut();
         if client.is_some_and(|client| !client.transmit().is_empty()) {
-            outputs.push_back(Output::Transmit { conn: self.id });
+            outputs.push_back(Output::Transmit(self.id));
         }
     }
 }

@@ -179,7 +179,7 @@ impl Context {
                 final_bytes: Vec::new(),
             });
         }
-        self.outputs.push_back(Output::UnwatchPeer { conn });
+        self.outputs.push_back(Output::UnwatchPeer(conn));
         true
     }
 }
@@ -231,7 +231,7 @@ mod tests {
         ));
         assert!(matches!(
             context.outputs.make_contiguous(),
-            [Output::Hangup { .. }, Output::UnwatchPeer { .. }]
+            [Output::Hangup { .. }, Output::UnwatchPeer(_)]
         ));
         let connections = &context.connections;
         assert_eq!(

@@ -54,12 +54,7 @@ pub enum Input {
     },
     /// The socket of a connection requested by [`Output::Dial`], or its process, is not trusted.
     /// Sent once for each reason, before [`ConnectionEvent::Connected`].
-    Distrusted {
-        /// The connection.
-        conn: ConnectionId,
-        /// The reason.
-        why: Distrust,
-    },
+    Distrusted(ConnectionId, Distrust),
     /// Something has happened to a connection requested by [`Output::Dial`].
     Connection(ConnectionId, ConnectionEvent),
     /// A program requested by [`Output::Spawn`] has ended, or could not be started.
@@ -115,17 +110,11 @@ pub enum Output {
         identity: Option<Identity>,
     },
     /// [`Manager::endpoint`] has bytes for this connection.
-    Transmit {
-        /// The connection.
-        conn: ConnectionId,
-    },
+    Transmit(ConnectionId),
     /// Call [`Manager::handle_io`] for this connection again, after other connections had their
     /// turn: more messages have arrived than are handled at once. The connection may have ended
     /// meanwhile.
-    Resume {
-        /// The connection.
-        conn: ConnectionId,
-    },
+    Resume(ConnectionId),
     /// Close this connection or stop dialing it. If its peer process is watched, that continues
     /// until [`Output::UnwatchPeer`].
     Hangup {
@@ -137,15 +126,9 @@ pub enum Output {
     /// Watch the process at the other end of this connection: send [`ConnectionEvent::Watched`]
     /// now, and [`ConnectionEvent::ProcessEnded`] when the process ends. If that is impossible,
     /// keep the connection open, and send [`ConnectionEvent::Closed`] when it ends.
-    WatchPeer {
-        /// The connection.
-        conn: ConnectionId,
-    },
+    WatchPeer(ConnectionId),
     /// Stop watching the process at the other end of this connection.
-    UnwatchPeer {
-        /// The connection.
-        conn: ConnectionId,
-    },
+    UnwatchPeer(ConnectionId),
     /// Examine this path again: it may lead to another socket than the one that was found.
     Examine {
         /// The path.
@@ -172,10 +155,7 @@ pub enum Output {
     },
     /// Kill this program and all that it has started, then send [`Input::ProgramEnded`] without
     /// waiting for its end.
-    Kill {
-        /// The program.
-        id: EffectId,
-    },
+    Kill(EffectId),
 }
 
 /// The number of a call by which a plugin announces itself. Not reused until the daemon restarts.

@@ -182,7 +182,7 @@ impl Manager {
             }
             Input::CallEnded { id } => self.sockets.handle_call_ended(id, &mut self.context),
             Input::Connection(conn, event) => self.handle_connection_event(conn, event),
-            Input::Distrusted { conn, why } => self.distrust_connection(conn, why),
+            Input::Distrusted(conn, why) => self.distrust_connection(conn, why),
             Input::ProgramEnded { id, outcome } => {
                 self.host
                     .handle_program_ended(id, outcome, &mut self.context);

@@ -497,6 +497,6 @@ impl Connection {
         self.close(context);
         context.connections.remove(self.id);
         let conn = self.id;
-        context.outputs.push_back(Output::UnwatchPeer { conn });
+        context.outputs.push_back(Output::UnwatchPeer(conn));
     }
 }

@@ -108,7 +108,7 @@ impl World {
                     let connected = Input::Connection(conn, ConnectionEvent::Connected(None));
                     self.manager.handle_input(connected, self.now);
                 }
-                Output::Transmit { conn } => {
+                Output::Transmit(conn) => {
                     let Some(end) = self.manager.endpoint(conn) else {
                         continue;
                     };

@@ -526,7 +526,7 @@ impl PluginManager {
                     let event = match dialed {
                         Ok((process, found)) => {
                             for why in found {
-                                let distrusted = manager::Input::Distrusted { conn, why };
+                                let distrusted = manager::Input::Distrusted(conn, why);
                                 self.manager.handle_input(distrusted, now);
                             }
                             ConnectionEvent::Connected(process)
@@ -536,15 +536,15 @@ impl PluginManager {
                     let input = manager::Input::Connection(conn, event);
                     self.manager.handle_input(input, now);
                 }
-                manager::Output::Transmit { conn } => self.write_connection(conn, now),
-                manager::Output::Resume { conn } => self.connections.queue_unhandled(conn),
-                manager::Output::WatchPeer { conn } => {
+                manager::Output::Transmit(conn) => self.write_connection(conn, now),
+                manager::Output::Resume(conn) => self.connections.queue_unhandled(conn),
+                manager::Output::WatchPeer(conn) => {
                     if self.watch_peer(conn) {
                         let watched = manager::Input::Connection(conn, ConnectionEvent::Watched);
                         self.manager.handle_input(watched, now);
                     }
                 }
-                manager::Output::UnwatchPeer { conn } => self.peer_processes.remove(conn),
+                manager::Output::UnwatchPeer(conn) => self.peer_processes.remove(conn),
                 manager::Output::Examine { path } => {
                     self.watch.handle_input(watch::Input::Doubted { path }, now);
                 }
@@ -569,7 +569,7 @@ impl PluginManager {
                         .record_measurement(&measurement, &self.manager);
                 }
                 manager::Output::Spawn { id, program } => self.programs.enqueue(id, program),
-                manager::Output::Kill { id } => self.kill_program(id, now),
+                manager::Output::Kill(id) => self.kill_program(id, now),
                 manager::Output::Hangup { conn, final_bytes } => {
                     if let Some(connection) = self.connections.remove(conn) {
                         connection.hang_up(&final_bytes);

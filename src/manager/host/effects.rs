@@ -107,7 +107,7 @@ impl HandlerHost {
             EffectKind::Program(None, _) => self.waiting.retain(|(waiting, ..)| *waiting != id),
             EffectKind::Program(Some(started), run) => {
                 emit_run_measurement(started, run, CANCELLED, context);
-                context.outputs.push_back(Output::Kill { id });
+                context.outputs.push_back(Output::Kill(id));
                 self.start_programs(context);
             }
         }
@@ -158,7 +158,7 @@ impl HandlerHost {
                 self.advance_call(id, event, context);
             }
             // The daemon reports the end of the program, or that it was not started.
-            EffectKind::Program(..) => context.outputs.push_back(Output::Kill { id }),
+            EffectKind::Program(..) => context.outputs.push_back(Output::Kill(id)),
         }
     }
 
@@ -282,7 +282,7 @@ impl HandlerHost {
         if let Some(connection) = call.and_then(|it| it.connection.as_mut()) {
             connection.flush(&mut context.outputs);
             let conn = connection.id;
-            context.outputs.push_back(Output::Resume { conn });
+            context.outputs.push_back(Output::Resume(conn));
         }
     }
 

@@ -175,10 +175,7 @@ impl Play {
             15 => Event::Connection(conn?, ConnectionEvent::Closed),
             16 => Event::Connection(conn?, ConnectionEvent::Watched),
             17 => Event::Connection(conn?, ConnectionEvent::ProcessEnded),
-            18 => Event::Distrusted {
-                conn: conn?,
-                why: Distrust::User(uid),
-            },
+            18 => Event::Distrusted(conn?, Distrust::User(uid)),
             19 | 20 => {
                 let id = last(&self.programs, number)?;
                 self.running.remove(&id);
@@ -253,13 +250,13 @@ impl Play {
                     self.connections.push(conn);
                     self.dialled.push(conn);
                 }
-                Output::Resume { conn } => self.manager.handle_io(conn, self.now),
+                Output::Resume(conn) => self.manager.handle_io(conn, self.now),
                 Output::Spawn { id, .. } => {
                     assert!(!self.programs.contains(&id), "{id:?} is not new");
                     self.programs.push(id);
                     self.running.insert(id);
                 }
-                Output::Kill { id } => self.end_program(id),
+                Output::Kill(id) => self.end_program(id),
                 _ => {}
             }
         }

@@ -227,8 +227,8 @@ impl World {
                     .extend(identity.map(|identity| (identity, self.now)));
                 self.send(conn, Delivery::Dialed(path, identity));
             }
-            Output::Transmit { conn } => self.transmit(conn),
-            Output::Resume { conn } => {
+            Output::Transmit(conn) => self.transmit(conn),
+            Output::Resume(conn) => {
                 self.resumed += 1;
                 self.to_resume.push_back(conn);
             }
@@ -243,7 +243,7 @@ impl World {
                 self.spawned.push((id, program.clone(), is_add));
                 self.programs.insert(id, program);
             }
-            Output::Kill { id } => {
+            Output::Kill(id) => {
                 self.killed.push(id);
                 let end = if self.unstarted.contains(&id) {
                     ProgramEnd::NotInTime
@@ -256,8 +256,8 @@ impl World {
             Output::AnnouncementAnswered { id, result } => self.answered.push((id, result)),
             Output::Event(event) => self.events.push(Arc::unwrap_or_clone(event)),
             Output::Measured(measurement) => self.measured.push(measurement),
-            Output::WatchPeer { conn } => self.watch_peer(conn),
-            Output::UnwatchPeer { conn } => {
+            Output::WatchPeer(conn) => self.watch_peer(conn),
+            Output::UnwatchPeer(conn) => {
                 self.watched_processes.remove(&conn);
             }
         }
