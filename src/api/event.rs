@@ -83,7 +83,7 @@ impl Event {
     /// Returns the event as text with everything that is known about it.
     pub fn detail(&self) -> String {
         match self {
-            Self::Plugin(event) => event.detail().to_string(),
+            Self::Plugin(event) => event.detail(),
             Self::Directory(report) => report.to_string(),
         }
     }

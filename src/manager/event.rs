@@ -251,23 +251,27 @@ impl PluginEvent {
     /// Returns whether `other` is the same event again: only the generation, the attempt, the time
     /// for which or after which it is retried, `is_first` and `is_repeated` may differ.
     pub fn is_repeated_by(&self, other: &Self) -> bool {
+        use EventKind::{AttemptFailed, NotConnected};
         let is_same_kind = match (&self.kind, &other.kind) {
-            (
-                EventKind::AttemptFailed { failure, .. },
-                EventKind::AttemptFailed { failure: again, .. },
-            ) => failure == again,
-            (
-                EventKind::NotConnected { error, .. },
-                EventKind::NotConnected { error: again, .. },
-            ) => error == again,
+            (AttemptFailed { failure: one, .. }, AttemptFailed { failure: other, .. }) => {
+                one == other
+            }
+            (NotConnected { error: one, .. }, NotConnected { error: other, .. }) => one == other,
             (one, other) => one == other,
         };
         is_same_kind && self.socket == other.socket && self.plugin == other.plugin
     }
 
-    /// Returns the line of the log, followed by everything that is known about the plugin.
-    pub fn detail(&self) -> impl fmt::Display + '_ {
-        Detail(self)
+    /// Returns the line of the log, followed by everything that is known about the plugin, like
+    /// kubelet's `GenerateMsgDetailed`.
+    pub fn detail(&self) -> String {
+        let Some(plugin) = &self.plugin else {
+            return self.to_string();
+        };
+        let endpoint = escape::path(&plugin.endpoint);
+        let versions = plugin.versions.join(",");
+        let versions = escape::text(&versions);
+        format!("{self}; plugin={plugin} endpoint={endpoint} versions={versions}")
     }
 
     /// Returns the event as one sentence, without its socket and attempt.
@@ -352,25 +356,6 @@ impl fmt::Display for PluginEvent {
             write!(f, "attempt {}: ", self.attempt)?;
         }
         self.message().fmt(f)
-    }
-}
-
-/// Shows the line of the log, the endpoint and the versions, like kubelet's `GenerateMsgDetailed`.
-struct Detail<'a>(&'a PluginEvent);
-
-impl fmt::Display for Detail<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)?;
-        let Some(plugin) = &self.0.plugin else {
-            return Ok(());
-        };
-        let endpoint = escape::path(&plugin.endpoint);
-        let versions = plugin.versions.join(",");
-        write!(
-            f,
-            "; plugin={plugin} endpoint={endpoint} versions={}",
-            escape::text(&versions)
-        )
     }
 }
 

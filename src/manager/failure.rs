@@ -177,9 +177,8 @@ impl Refusal {
                 "no handler is registered for its type any more".to_owned()
             }
             Self::Registration(reason) => escape::text(reason.as_str()).to_string(),
-            Self::Validation(_) | Self::EndpointTaken { .. } | Self::Untrusted(_) => {
-                self.to_string()
-            }
+            // A plugin is not refused its deregistration for any other reason.
+            other => other.to_string(),
         }
     }
 

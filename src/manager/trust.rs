@@ -45,11 +45,6 @@ impl Manager {
         self.context.policy.distrusted = dirs;
     }
 
-    /// Returns the path at which an endpoint is dialed.
-    pub(crate) fn endpoint_path(&self, endpoint: &Path) -> Arc<Path> {
-        self.context.endpoint_path(endpoint)
-    }
-
     /// Records that the endpoint of a socket's plugin is not trusted. Only for a dry run, which
     /// examines endpoints but does not connect to them.
     pub(crate) fn distrust_endpoint(&mut self, socket: &Arc<Path>, why: Distrust, now: Time) {

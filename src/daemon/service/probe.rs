@@ -246,7 +246,11 @@ impl Probe<'_> {
         else {
             return Outcome::WouldRegister;
         };
-        let endpoint = self.plugins.manager().endpoint_path(&plugin.endpoint);
+        let endpoint = self
+            .plugins
+            .manager()
+            .path_map()
+            .translate(&plugin.endpoint);
         let shown = escape::path(&endpoint);
         if let Err(error) = self.plugins.try_endpoint(&endpoint) {
             let message = format!("cannot connect to its endpoint {shown}: {error}");

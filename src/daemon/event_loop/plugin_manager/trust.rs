@@ -95,7 +95,7 @@ impl PluginManager {
         if plugin.endpoint == plugin.socket {
             return;
         }
-        let path = self.manager.endpoint_path(&plugin.endpoint);
+        let path = self.manager.path_map().translate(&plugin.endpoint);
         let found = if path.as_os_str().as_bytes().starts_with(b"@") {
             self.distrust_reasons(None)
         } else {
