@@ -115,15 +115,11 @@ impl Actions for Execution<'_> {
     }
 
     fn monitor_liveness(&mut self, server: Server) {
-        let context = &mut self.manager.context;
         let caller = self.socket.announced().and_then(|it| it.caller);
-        let connection = self.active.connection.take();
         let Some(registered) = &mut self.socket.registered else {
-            if let Some(connection) = connection {
-                context.hang_up(connection);
-            }
-            return;
+            return self.hang_up();
         };
+        let context = &mut self.manager.context;
         // The endpoint of a plugin that has announced itself counts as its registration socket.
         let server = if registered.identity.is_of_announcement() {
             Server::Registration
@@ -134,7 +130,7 @@ impl Actions for Execution<'_> {
         if server == Server::Registration {
             health.process = self.active.process.or(caller);
         }
-        match connection {
+        match self.active.connection.take() {
             Some(connection) => {
                 health.set_liveness_source(server, self.socket.id, connection, context);
             }
@@ -187,14 +183,7 @@ impl Actions for Execution<'_> {
             "{}: asking the handler to {question} {plugin}",
             self.label()
         );
-        match self.ask_handler(question, plugin) {
-            Ok(Some(pending)) => {
-                self.active.question = Some(pending);
-                None
-            }
-            Ok(None) => Some(Ok(())),
-            Err(refusal) => Some(Err(refusal)),
-        }
+        self.ask_handler(question, plugin).transpose()
     }
 
     fn abandon_question(&mut self, plugin: &Arc<Plugin>) {
@@ -294,14 +283,13 @@ impl Execution<'_> {
         self.active.poll_connection(context)
     }
 
-    /// Asks the plugin's handler. Returns the question if the answer is pending, or `None` if the
-    /// handler has accepted. Without asking, refuses a plugin that has no handler, is not valid or
-    /// not trusted, or whose endpoint is taken.
+    /// Asks the plugin's handler. Returns `None` if the answer is pending. Without asking, refuses
+    /// a plugin that has no handler, is not valid or not trusted, or whose endpoint is taken.
     fn ask_handler(
         &mut self,
         question: Question,
         plugin: &Arc<Plugin>,
-    ) -> Result<Option<Pending>, Refusal> {
+    ) -> Result<Option<()>, Refusal> {
         let host = &self.manager.host;
         let handler = host.find_handler(question, plugin, self.active.handler)?;
         if question == Question::Validate {
@@ -327,13 +315,16 @@ impl Execution<'_> {
             (Answer::Done(result), _) => {
                 let names = &mut self.manager.names;
                 let answer = self.socket.process_answer(question, plugin, result, names);
-                answer.map(|()| None)
+                answer.map(Some)
             }
-            (Answer::Pending, ticket) => Ok(Some(Pending {
-                ticket,
-                question,
-                stalls_at: Some(context.now + STALLED_AFTER),
-            })),
+            (Answer::Pending, ticket) => {
+                self.active.question = Some(Pending {
+                    ticket,
+                    question,
+                    stalls_at: Some(context.now + STALLED_AFTER),
+                });
+                Ok(None)
+            }
         }
     }
 

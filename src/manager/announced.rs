@@ -162,16 +162,15 @@ impl Sockets {
         let path = plugin.socket.clone();
         // mutation: a plugin that is announced again counts as the same one
         let identity = Identity::of_announcement(id.0);
-        let announced = Announced {
-            plugin: plugin.clone(),
-            caller,
-            call: Some(id),
-        };
         let Some(socket) = self.get_or_insert(&path) else {
             return;
         };
         let mut desired = Desired::new(identity, context.now);
-        desired.announced = Some(Box::new(announced));
+        desired.announced = Some(Box::new(Announced {
+            plugin: plugin.clone(),
+            caller,
+            call: Some(id),
+        }));
         if let Some(registered) = socket.registered.as_mut().filter(|it| it.is_restored()) {
             if *registered.plugin == *plugin {
                 let restored = socket.take_registered(context);
@@ -185,22 +184,20 @@ impl Sockets {
                 registered.health.must_deregister = true;
             }
         }
-        let before = socket.desired.replace(desired);
-        let socket_id = socket.id;
-        if let Some(mut before) = before {
+        if let Some(mut before) = socket.desired.take() {
             // mutation: a call that is overtaken by another one is not answered
             before.answer_announcement(Err(AnnouncementError::Superseded), context);
             // The plugin may call again before its first call is answered: it is still the one that
             // was restored.
-            let is_same = before.restored.as_ref() == Some(&plugin);
-            if let Some(desired) = socket.desired.as_mut().filter(|_| is_same) {
+            if before.restored.as_ref() == Some(&plugin) {
                 desired.restored = before.restored;
             } else if let Some(restored) = before.restored {
                 socket.deregister_restored(restored, before.identity, context);
             }
         }
+        socket.desired = Some(desired);
+        socket.mark_dirty(context);
         context.emit(PluginEvent::of_plugin(&plugin, EventKind::Announced));
-        self.mark_dirty(socket_id, context);
     }
 
     /// Withdraws the announcement of a plugin whose call has ended before it was answered.

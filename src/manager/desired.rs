@@ -174,13 +174,7 @@ pub(super) struct Announced {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RetryDelay {
     /// Boxed, because there is one for every socket and most have never failed.
-    failed: Option<Box<Failed>>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Failed {
-    at: Time,
-    delay: Duration,
+    failed: Option<Box<(Time, Duration)>>,
 }
 
 impl RetryDelay {
@@ -196,7 +190,7 @@ impl RetryDelay {
 
     /// Sets the delay of the next attempt after `now`, whatever the delay was before.
     pub(super) fn set_delay(&mut self, now: Time, delay: Duration) {
-        self.failed = Some(Box::new(Failed { at: now, delay }));
+        self.failed = Some(Box::new((now, delay)));
     }
 
     /// Forgets the failures: the next attempt is not delayed.
@@ -209,13 +203,13 @@ impl RetryDelay {
     /// kubelet also makes no attempt at exactly this time: it refuses one while
     /// `now - last_error <= delay`.
     pub fn until(&self) -> Option<Time> {
-        let Failed { at, delay } = **self.failed.as_ref()?;
+        let (at, delay) = **self.failed.as_ref()?;
         Some(at + delay)
     }
 
     /// Returns the delay after the last failure, or `None` if nothing failed.
     pub fn delay(&self) -> Option<Duration> {
-        Some(self.failed.as_ref()?.delay)
+        Some(self.failed.as_ref()?.1)
     }
 }
 

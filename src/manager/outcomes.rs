@@ -66,25 +66,22 @@ impl Visit<'_> {
         let took = now.saturating_since(since);
         let kind = EventKind::Registered { took };
         active.emit_event(self.socket, kind, &mut self.manager.context);
-        let registered = self.socket.registered.as_ref();
-        let process = registered.and_then(|it| it.health.process);
-        let is_up = registered.is_none_or(|it| it.health.down_since().is_none());
-        let uid = process.map(|process| process.uid);
-        let instance = Instance {
+        let health = self.socket.registered.as_ref().map(|it| &it.health);
+        let uid = health.and_then(|it| it.process).map(|it| it.uid);
+        let manager = &mut *self.manager;
+        let context = &mut manager.context;
+        let current = manager.names.add_instance(Instance {
             plugin: plugin.clone(),
             socket: self.socket.id,
             uid,
-            is_up,
-        };
-        let current = self.manager.names.add_instance(instance);
+            is_up: health.is_none_or(|it| it.down_since().is_none()),
+        });
         let replaced = current.map(|it| it.socket);
         if let Some(kind) = takeover_warning(plugin, uid, current, predecessor) {
-            let context = &mut self.manager.context;
             context.emit(PluginEvent::of_plugin(plugin, kind));
         }
         if let Some(replaced) = replaced {
-            let context = &mut self.manager.context;
-            self.manager.sockets.note_standby_change(replaced, context);
+            manager.sockets.note_standby_change(replaced, context);
         }
         if self.socket.announced().is_some() {
             // mutation: an older endpoint of a name that is announced again stays

@@ -330,10 +330,10 @@ impl Operation {
 
     /// Returns whether the operation dials a connection only to see whether it can be established.
     pub(super) fn calls_nothing(&self) -> bool {
-        let Self::Dialing(_, goal) = self else {
-            return false;
-        };
-        matches!(goal, Goal::RegisterAnnounced(_) | Goal::CheckEndpoint(_))
+        matches!(
+            self,
+            Self::Dialing(_, Goal::RegisterAnnounced(_) | Goal::CheckEndpoint(_))
+        )
     }
 
     /// Returns whether the operation takes a permit in its current state, because it dials or calls
