@@ -150,12 +150,8 @@ pub(super) struct Asked {
     deadline: Time,
 }
 
-/// The outcome of which the plugin is notified.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Notification {
-    Registered(Arc<Plugin>),
-    Refused(Refusal),
-}
+/// The outcome of which the plugin is notified: `Ok` if it is registered, else the refusal.
+type Notification = Result<Arc<Plugin>, Refusal>;
 
 /// The time that is left for notifying the plugin, and whether it may be dialed again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -297,8 +293,8 @@ impl Operation {
             | Self::Registering(asked)
             | Self::Deregistering(asked, _) => Some(&asked.plugin),
             Self::AwaitingLock(plugin, _)
-            | Self::Notifying(Notification::Registered(plugin), _)
-            | Self::Redialing(Notification::Registered(plugin), _) => Some(plugin),
+            | Self::Notifying(Ok(plugin), _)
+            | Self::Redialing(Ok(plugin), _) => Some(plugin),
             _ => None,
         }
     }

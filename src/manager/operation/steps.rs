@@ -188,7 +188,7 @@ impl Steps<'_> {
 
     pub(super) fn handle_registration(self, plugin: Arc<Plugin>, answer: Answer) -> Step {
         match answer {
-            Ok(()) => self.notify_plugin(Notification::Registered(plugin)),
+            Ok(()) => self.notify_plugin(Ok(plugin)),
             Err(refusal) => {
                 // mutation: a plugin that could not be registered stays in the actual state
                 self.0.leave_actual();
@@ -215,7 +215,7 @@ impl Steps<'_> {
     fn refuse(self, refusal: Refusal) -> Step {
         match refusal {
             Refusal::Ignored(_) => self.end_with_failure(Failure::Refused(refusal)),
-            _ => self.notify_plugin(Notification::Refused(refusal)),
+            _ => self.notify_plugin(Err(refusal)),
         }
     }
 
@@ -229,10 +229,7 @@ impl Steps<'_> {
     }
 
     pub(super) fn notify_within(self, notification: Notification, budget: NotifyBudget) -> Step {
-        let result = match &notification {
-            Notification::Registered(_) => Ok(()),
-            Notification::Refused(refusal) => Err(refusal),
-        };
+        let result = notification.as_ref().map(|_| ());
         match self.0.notify_plugin(result, budget.until) {
             Some(reply) => self.handle_notification_reply(notification, budget, reply),
             None => Step::Goes(Operation::Notifying(notification, budget)),
@@ -267,15 +264,15 @@ impl Steps<'_> {
 
     fn finish_notification(self, notification: Notification, reply: &[u8]) -> Step {
         match (notification, RegistrationStatusResponse::decode(reply)) {
-            (Notification::Refused(refusal), _) => {
+            (Err(refusal), _) => {
                 self.0.hang_up();
                 Step::Ends(Outcome::Refused(refusal))
             }
-            (Notification::Registered(plugin), Ok(RegistrationStatusResponse {})) => {
+            (Ok(plugin), Ok(RegistrationStatusResponse {})) => {
                 self.0.monitor_liveness(Server::Registration);
                 Step::Ends(Outcome::Registered(plugin))
             }
-            (Notification::Registered(plugin), Err(error)) => {
+            (Ok(plugin), Err(error)) => {
                 let failure = Failure::UndecodableResponse(error.to_string());
                 self.undo_registration(plugin, Then::Fail(failure))
             }
@@ -290,10 +287,8 @@ impl Steps<'_> {
         error: CallFailure,
     ) -> Step {
         match notification {
-            Notification::Refused(refusal) => self.end_with_failure(Failure::Refused(refusal)),
-            Notification::Registered(plugin) => {
-                self.undo_registration(plugin, Then::Fail(Failure::Notify(error)))
-            }
+            Err(refusal) => self.end_with_failure(Failure::Refused(refusal)),
+            Ok(plugin) => self.undo_registration(plugin, Then::Fail(Failure::Notify(error))),
         }
     }
 
@@ -338,8 +333,7 @@ impl Steps<'_> {
                 self.0.abandon_question(&asked.plugin);
                 return self.undo_registration(asked.plugin, Then::Report);
             }
-            O::Notifying(Notification::Registered(plugin), _)
-            | O::Redialing(Notification::Registered(plugin), _) => {
+            O::Notifying(Ok(plugin), _) | O::Redialing(Ok(plugin), _) => {
                 return self.undo_registration(plugin, Then::Report);
             }
             O::Deregistering(asked, Then::Refuse(_)) => {
@@ -353,8 +347,8 @@ impl Steps<'_> {
             | O::AwaitingListener(..)
             | O::AskingInfo(_)
             | O::AwaitingLock(..)
-            | O::Notifying(Notification::Refused(_), _)
-            | O::Redialing(Notification::Refused(_), _) => {}
+            | O::Notifying(Err(_), _)
+            | O::Redialing(Err(_), _) => {}
         }
         self.0.hang_up();
         Step::Ends(Outcome::Cancelled)

@@ -169,10 +169,10 @@ fn states() -> Vec<Operation> {
         Operation::AwaitingLock(plugin.clone(), Purpose::Deregister),
         Operation::Validating(asked.clone()),
         Operation::Registering(asked.clone()),
-        Operation::Notifying(Notification::Registered(plugin.clone()), budget),
-        Operation::Notifying(Notification::Refused(refusal()), budget),
-        Operation::Redialing(Notification::Registered(plugin), budget),
-        Operation::Redialing(Notification::Refused(refusal()), budget),
+        Operation::Notifying(Ok(plugin.clone()), budget),
+        Operation::Notifying(Err(refusal()), budget),
+        Operation::Redialing(Ok(plugin), budget),
+        Operation::Redialing(Err(refusal()), budget),
         Operation::Deregistering(asked.clone(), Then::Refuse(refusal())),
         Operation::Deregistering(asked, Then::Report),
     ]
@@ -230,8 +230,8 @@ fn state_name(state: &Operation) -> String {
         Operation::AwaitingLock(_, Purpose::Deregister) => "(Deregister)",
         Operation::Notifying(notification, _) | Operation::Redialing(notification, _) => {
             match notification {
-                Notification::Registered(_) => "(Registered)",
-                Notification::Refused(_) => "(Refused)",
+                Ok(_) => "(Registered)",
+                Err(_) => "(Refused)",
             }
         }
         Operation::Deregistering(_, Then::Refuse(_)) => "(Refuse)",
