@@ -67,7 +67,12 @@ impl Visit<'_> {
         let others = manager.names.other_instances(plugin, self.socket.id);
         let gone = others.filter(|it| !it.is_up || it.plugin.has_endpoint_of(plugin));
         let mut earlier: Vec<_> = gone.map(|instance| instance.socket).collect();
-        earlier.extend(manager.sockets.find_restored_announced(plugin));
+        let restored = manager.sockets.iter().filter(|socket| {
+            let registered = socket.registered.as_ref();
+            registered
+                .is_some_and(|it| it.is_restored_announced() && it.plugin.key() == plugin.key())
+        });
+        earlier.extend(restored.map(|socket| socket.id));
         for id in earlier {
             manager
                 .sockets
@@ -219,18 +224,6 @@ impl Sockets {
             socket.withdraw_announcement(context);
             socket.mark_dirty(context);
         }
-    }
-
-    /// Returns the sockets of the plugins with this one's name that were announced before a restart
-    /// and not since.
-    fn find_restored_announced(&self, plugin: &Plugin) -> impl Iterator<Item = SocketId> {
-        let key = plugin.key();
-        let is_it = move |socket: &&Socket| {
-            let registered = socket.registered.as_ref();
-            registered.is_some_and(|it| it.is_restored_announced() && it.plugin.key() == key)
-        };
-        let sockets = self.iter().filter(is_it);
-        sockets.map(|socket| socket.id)
     }
 }
 

@@ -158,17 +158,9 @@ impl Context {
         true
     }
 
-    /// Gives up sources of liveness for the next attempts, because the kernel has refused a
-    /// descriptor.
-    pub(super) fn handle_descriptors_exhausted(&mut self) {
-        for _ in 0..GIVEN_UP_AT_ONCE {
-            self.give_up_oldest_liveness();
-        }
-    }
-
     /// Gives up the oldest source of liveness. Returns false if there is none. A connection that is
     /// held open is closed without GOAWAY, because its HTTP/2 state belongs to the socket.
-    fn give_up_oldest_liveness(&mut self) -> bool {
+    pub(super) fn give_up_oldest_liveness(&mut self) -> bool {
         let Some((conn, socket, is_open)) = self.connections.remove_oldest_liveness() else {
             return false;
         };
@@ -183,10 +175,6 @@ impl Context {
         true
     }
 }
-
-/// The number of sources of liveness that are given up when the kernel refuses a descriptor: enough
-/// for an operation and a handler's connections.
-const GIVEN_UP_AT_ONCE: usize = 4;
 
 #[cfg(test)]
 mod tests {

@@ -210,7 +210,9 @@ impl Manager {
             ConnectionEvent::DialFailed(error) => {
                 context.connections.remove(conn);
                 if *error == DialError::NoDescriptors {
-                    context.handle_descriptors_exhausted();
+                    for _ in 0..GIVEN_UP_AT_ONCE {
+                        context.give_up_oldest_liveness();
+                    }
                 }
             }
             // A connection that was closed because its process is watched may still report its end.
@@ -277,7 +279,7 @@ impl Manager {
         } = &self.context;
         let is_idle = self.context.work.is_empty() && self.context.dirty.is_empty();
         assert!(is_idle, "something is left to do");
-        let mut deadlines = self.host.deadline_count();
+        let (mut deadlines, mut owned) = self.host.check_effects(&self.sockets);
         let singles = [self.limiter.deadline, self.resync, self.stop];
         deadlines += singles.iter().filter(|it| it.at().is_some()).count();
         for socket in self.sockets.iter() {
@@ -310,10 +312,12 @@ impl Manager {
             self.names.instance_count() <= *plugins,
             "a name has a plugin that is not registered"
         );
-        let owned = self.sockets.iter().map(Socket::connection_count);
-        let owned = owned.sum::<usize>() + self.host.connection_count();
+        owned += self
+            .sockets
+            .iter()
+            .map(Socket::connection_count)
+            .sum::<usize>();
         assert_eq!(owned, connections.len(), "a connection has no owner");
-        self.host.check_owners(&self.sockets);
     }
 
     /// Asserts that a socket holds what it claims, and nothing else.
@@ -342,3 +346,7 @@ impl Socket {
         }
     }
 }
+
+/// The number of sources of liveness that are given up when the kernel refuses a descriptor: enough
+/// for an operation and a handler's connections.
+const GIVEN_UP_AT_ONCE: usize = 4;

@@ -244,16 +244,10 @@ impl HandlerHost {
         }
     }
 
-    /// Returns the number of connections that open effects have.
-    pub(super) fn connection_count(&self) -> usize {
-        let effects = self.effects.values();
-        let has_connection = |it: &&OpenEffect| matches!(&it.kind, EffectKind::Call(call) if call.connection.is_some());
-        effects.filter(has_connection).count()
-    }
-
     /// Asserts that each open effect is detached or belongs to a plugin that its handler knows or
-    /// is asked about.
-    pub(super) fn check_owners(&self, sockets: &Sockets) {
+    /// is asked about. Returns the numbers of deadlines that are set and of connections.
+    pub(super) fn check_effects(&self, sockets: &Sockets) -> (usize, usize) {
+        let (mut deadlines, mut connections) = (0, 0);
         for (id, effect) in &self.effects {
             let Recipient { handler, plugin } = &effect.recipient;
             let owner = SocketId::of_owner(id.owner);
@@ -264,13 +258,12 @@ impl HandlerHost {
                 owner.is_none() || asked == Some(*handler),
                 "{id:?}: {plugin:?} is not registered"
             );
+            deadlines += usize::from(effect.deadline.at().is_some());
+            if let EffectKind::Call(call) = &effect.kind {
+                connections += usize::from(call.connection.is_some());
+            }
         }
-    }
-
-    /// Returns the number of deadlines that are set.
-    pub(super) fn deadline_count(&self) -> usize {
-        let effects = self.effects.values();
-        effects.filter(|it| it.deadline.at().is_some()).count()
+        (deadlines, connections)
     }
 }
 
