@@ -170,18 +170,24 @@ impl<'a> Context<'a> {
 
     /// Calls a method on a plugin's endpoint. [`Event::Called`] reports the outcome.
     pub fn call(&mut self, call: Call) -> EffectId {
-        let id = self.ids.next(self.owner);
         let ready_by = self.hints.ready_by.filter(|_| call.wait_for_ready);
-        self.effects.push(Effect::Call { id, call, ready_by });
-        id
+        self.request(EndpointRequest::Call(Box::new(call)), ready_by)
     }
 
     /// Opens a stream of messages from a plugin's endpoint. The stream stays open until the plugin
     /// ends it or the handler cancels it. [`Event::StreamMessage`] reports each message, and
     /// [`Event::StreamEnded`] the end.
     pub fn stream(&mut self, stream: Stream) -> EffectId {
+        self.request(EndpointRequest::Stream(Box::new(stream)), None)
+    }
+
+    fn request(&mut self, request: EndpointRequest, ready_by: Option<Time>) -> EffectId {
         let id = self.ids.next(self.owner);
-        self.effects.push(Effect::Stream { id, stream });
+        self.effects.push(Effect::Request {
+            id,
+            request,
+            ready_by,
+        });
         id
     }
 
@@ -213,9 +219,7 @@ impl<'a> Context<'a> {
     /// that a server answers. [`Event::Disconnected`] reports that no server answers or that the
     /// connection broke, and is the last event of the effect.
     pub fn connect(&mut self, endpoint: Arc<Path>) -> EffectId {
-        let id = self.ids.next(self.owner);
-        self.effects.push(Effect::Connect { id, endpoint });
-        id
+        self.request(EndpointRequest::Connection(endpoint), None)
     }
 
     /// Sets a timer. [`Event::TimerFired`] reports that it has expired.
@@ -342,6 +346,17 @@ pub struct Notice {
     pub message: String,
 }
 
+/// A call, stream or connection that a handler has requested.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum EndpointRequest {
+    /// A call with one reply.
+    Call(Box<Call>),
+    /// A call with any number of replies.
+    Stream(Box<Stream>),
+    /// A connection to this endpoint without a call, whose beginning and end are reported.
+    Connection(Arc<Path>),
+}
+
 /// A request of a handler to the manager.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Effect {
@@ -366,22 +381,15 @@ pub enum Effect {
         /// `Ok` if accepted, else the reason for the refusal.
         result: Result<(), Reason>,
     },
-    /// Make a call.
-    Call {
-        /// The number of the effect in the event.
-        id: EffectId,
-        /// The call.
-        call: Call,
-        /// The time until which the call is repeated if the endpoint is not ready; `None`: a single
-        /// call.
-        ready_by: Option<Time>,
-    },
-    /// Open a stream.
-    Stream {
+    /// Make a call, open a stream, or connect to an endpoint and hold the connection.
+    Request {
         /// The number of the effect in the events.
         id: EffectId,
-        /// The stream.
-        stream: Stream,
+        /// The call, stream or connection.
+        request: EndpointRequest,
+        /// The time until which a call is repeated if its endpoint is not ready; `None`: a single
+        /// call.
+        ready_by: Option<Time>,
     },
     /// Run a program.
     Spawn {
@@ -391,13 +399,6 @@ pub enum Effect {
         program: Program,
         /// The labels with which the metrics count it, if they do.
         run: Option<Box<Run>>,
-    },
-    /// Connect to an endpoint and hold the connection.
-    Connect {
-        /// The number of the effect in the events.
-        id: EffectId,
-        /// The path of the unix socket to dial.
-        endpoint: Arc<Path>,
     },
     /// Notify the handler at the time `at`.
     SetTimer {

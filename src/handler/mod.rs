@@ -120,7 +120,7 @@ pub use built_in::{Inventory, built_in};
 pub(crate) use built_in::{NO_HANDLERS, change_handlers};
 pub use context::{Call, CallFailure, Context, EffectId, Event, EventType, Notice, Stream, Ticket};
 #[cfg_attr(not(plugind_internals), doc(hidden))]
-pub use context::{Effect, EffectIds, Run};
+pub use context::{Effect, EffectIds, EndpointRequest, Run};
 pub(crate) use context::{EffectOwner, Hints};
 pub use dial::DialError;
 pub use exec::ExecHandler;

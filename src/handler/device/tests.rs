@@ -285,9 +285,7 @@ impl Bench {
     #[track_caller]
     fn requested(&self) -> EffectId {
         let id = |effect: &Effect| match effect {
-            Effect::Call { id, .. } | Effect::Stream { id, .. } | Effect::SetTimer { id, .. } => {
-                Some(*id)
-            }
+            Effect::Request { id, .. } | Effect::SetTimer { id, .. } => Some(*id),
             _ => None,
         };
         self.effects.iter().rev().find_map(id).expect("an effect")

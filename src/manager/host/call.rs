@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use crate::config::{DIAL_TIMEOUT, MAX_REPLY, READY_RETRY};
 use crate::grpc::{self, Client, Code};
-use crate::handler::{Call, CallFailure, DialError, EffectId, Event as HandlerEvent, Stream};
+use crate::handler::{CallFailure, DialError, EffectId, EndpointRequest, Event as HandlerEvent};
 use crate::http2::Endpoint as _;
 use crate::manager::connections::{Connection, Owner};
 use crate::manager::context::Context;
@@ -38,17 +38,6 @@ pub(super) struct EndpointCall {
     retry_at: Option<Time>,
     /// Whether the handler was informed that its [`EndpointRequest::Connection`] is established.
     is_reported: bool,
-}
-
-/// The call, stream or connection that a handler has requested.
-#[derive(Debug)]
-pub(super) enum EndpointRequest {
-    /// A call with one reply.
-    Call(Box<Call>),
-    /// A call with any number of replies.
-    Stream(Box<Stream>),
-    /// A connection to this endpoint without a call, whose beginning and end are reported.
-    Connection(Arc<Path>),
 }
 
 impl EndpointCall {

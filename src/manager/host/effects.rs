@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use super::call::{EndpointCall, EndpointRequest};
+use super::call::EndpointCall;
 use super::{Debt, EffectKind, HandlerHost, Idle, OpenEffect};
 use crate::config::{MAX_EVENTS_AT_ONCE, MAX_PROGRAMS, MAX_PROGRAMS_OF_TYPE};
 use crate::grpc::{CallError, Client, Code};
@@ -45,17 +45,13 @@ impl HandlerHost {
             Effect::Answer { ticket, result } => {
                 context.work.push_back(Work::Answer(ticket, result));
             }
-            Effect::Call { id, call, ready_by } => {
-                let request = EndpointRequest::Call(Box::new(call));
-                self.call_endpoint(id, recipient(id), request, ready_by, context);
-            }
-            Effect::Stream { id, stream } => {
-                let request = EndpointRequest::Stream(Box::new(stream));
-                self.call_endpoint(id, recipient(id), request, None, context);
-            }
-            Effect::Connect { id, endpoint } => {
-                let request = EndpointRequest::Connection(endpoint);
-                self.call_endpoint(id, recipient(id), request, None, context);
+            Effect::Request {
+                id,
+                request,
+                ready_by,
+            } => {
+                let call = EndpointCall::new(id, request, ready_by, context.now);
+                self.call_endpoint(id, recipient(id), call, context);
             }
             Effect::Spawn { id, program, run } => {
                 self.add_effect(id, recipient(id), EffectKind::Program(None, run));
@@ -168,11 +164,9 @@ impl HandlerHost {
         &mut self,
         id: EffectId,
         recipient: Recipient,
-        request: EndpointRequest,
-        ready_by: Option<Time>,
+        mut call: EndpointCall,
         context: &mut Context,
     ) {
-        let mut call = EndpointCall::new(id, request, ready_by, context.now);
         let is_reused = self.reuse_idle(id, &mut call, context);
         let event = if is_reused { None } else { call.dial(context) };
         self.add_effect(id, recipient, EffectKind::Call(Box::new(call)));

@@ -5,7 +5,7 @@ use std::path::Path;
 use super::*;
 use crate::grpc::{CallError, Status};
 use crate::handler::device::devices::Devices;
-use crate::handler::{Effect, EffectIds};
+use crate::handler::{Effect, EffectIds, EndpointRequest};
 use crate::proto::pluginregistration::PluginInfo;
 use crate::proto::v1beta1;
 use crate::proto::v1beta1::{
@@ -91,11 +91,15 @@ impl Node {
     /// Removes and returns the next call: its number, its method and its request.
     #[track_caller]
     fn take_next_call(&mut self) -> (EffectId, &'static str, Vec<u8>) {
-        let is_call = |effect: &Effect| matches!(effect, Effect::Call { .. });
+        let is_call = |effect: &Effect| matches!(effect, Effect::Request { .. });
         let at = self.effects.iter().position(is_call).expect("a call");
         match self.effects.remove(at) {
-            Effect::Call { id, call, .. } => (id, call.method, call.request),
-            _ => unreachable!(),
+            Effect::Request {
+                id,
+                request: EndpointRequest::Call(call),
+                ..
+            } => (id, call.method, call.request),
+            other => unreachable!("{other:?}"),
         }
     }
 
