@@ -27,7 +27,6 @@ use crate::grpc::{CallError, Client};
 use crate::handler::{Answer, DialError, HandlerId, Hints, Plugin, Reason};
 use crate::proto::pluginregistration::{InfoRequest, RegistrationStatus, registration};
 use crate::time::Time;
-use crate::watch::Identity;
 
 /// An operation that takes a step: its socket is taken out of the table, and its run out of the
 /// socket.
@@ -53,14 +52,25 @@ impl Actions for Execution<'_> {
         self.socket.path.clone()
     }
 
-    fn dial(&mut self) -> Result<(), DialError> {
-        let path = self.socket.path.clone();
-        self.dial_path(path, Some(self.active.identity))
-    }
-
-    fn dial_endpoint(&mut self, plugin: &Plugin) -> Result<(), DialError> {
-        let path = self.manager.context.endpoint_path(&plugin.endpoint);
-        self.dial_path(path, None)
+    fn dial(&mut self, endpoint_of: Option<&Plugin>) -> Result<(), DialError> {
+        let (path, identity) = match endpoint_of {
+            Some(plugin) => (self.manager.context.endpoint_path(&plugin.endpoint), None),
+            None => (self.socket.path.clone(), Some(self.active.identity)),
+        };
+        log::debug!("{}: connecting path={}", self.label(), escape::path(&path));
+        let context = &mut self.manager.context;
+        if context.connections.room_for_operations() == 0 || !context.make_room() {
+            context.warn_of_shortage(Shortage::Plugins);
+            return Err(DialError::NoDescriptors);
+        }
+        let conn = context.connections.add(Owner::Operation(self.socket.id));
+        self.active.connection = Some(Connection::dialing(conn));
+        context.outputs.push_back(Output::Dial {
+            conn,
+            path,
+            identity,
+        });
+        Ok(())
     }
 
     fn call_get_info(&mut self) -> Option<Reply> {
@@ -198,11 +208,9 @@ impl Actions for Execution<'_> {
     }
 
     fn enter_actual(&mut self, plugin: &Arc<Plugin>) {
-        debug_assert!(self.active.handler.is_some(), "it has validated the plugin");
-        let known_by = self
-            .active
-            .handler
-            .map_or(KnownBy::Predecessor, KnownBy::Handler);
+        let handler = self.active.handler;
+        debug_assert!(handler.is_some(), "it has validated the plugin");
+        let known_by = handler.map_or(KnownBy::Predecessor, KnownBy::Handler);
         let registered = Registered::new(plugin.clone(), self.active.identity, known_by);
         self.socket
             .set_registered(registered, &mut self.manager.context);
@@ -245,23 +253,6 @@ impl Actions for Execution<'_> {
 }
 
 impl Execution<'_> {
-    fn dial_path(&mut self, path: Arc<Path>, identity: Option<Identity>) -> Result<(), DialError> {
-        log::debug!("{}: connecting path={}", self.label(), escape::path(&path));
-        let context = &mut self.manager.context;
-        if context.connections.room_for_operations() == 0 || !context.make_room() {
-            context.warn_of_shortage(Shortage::Plugins);
-            return Err(DialError::NoDescriptors);
-        }
-        let conn = context.connections.add(Owner::Operation(self.socket.id));
-        self.active.connection = Some(Connection::dialing(conn));
-        context.outputs.push_back(Output::Dial {
-            conn,
-            path,
-            identity,
-        });
-        Ok(())
-    }
-
     /// Returns the prefix of the operation's log lines.
     fn label(&self) -> Label<'_> {
         self.socket.label(self.active.number)

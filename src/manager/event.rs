@@ -389,9 +389,7 @@ impl fmt::Display for Message<'_> {
                 write!(f, "{plugin} did not announce itself again; deregistering")
             }
             EventKind::SocketMissing => f.write_str(MISSING),
-            EventKind::Registered { .. } => {
-                write!(f, "registered {plugin} at {endpoint}")
-            }
+            EventKind::Registered { .. } => write!(f, "registered {plugin} at {endpoint}"),
             EventKind::Deregistered => write!(f, "deregistered {plugin}"),
             EventKind::NotUndone(refusal) => write!(
                 f,

@@ -114,9 +114,8 @@ impl Execution<'_> {
         let path = &self.socket.path;
         let mut dirs = policy.distrusted.iter();
         let dir = dirs.find(|(dir, _)| path.starts_with(dir));
-        let first = dir
-            .map(|(_, why)| why.clone())
-            .or_else(|| found.into_iter().next());
+        let dir = dir.map(|(_, why)| why.clone());
+        let first = dir.or_else(|| found.into_iter().next());
         let why = first.or_else(|| {
             let (why, holder) = self.find_taken_name(uid?, plugin)?;
             let names = &mut self.manager.names;

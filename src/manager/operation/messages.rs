@@ -44,11 +44,10 @@ pub(in crate::manager) trait Actions {
     fn first_dial_pause(&self) -> Duration;
     /// Returns the path of the registration socket.
     fn socket_path(&self) -> Arc<Path>;
-    /// Starts to connect to the socket. After `Ok`, [`Event::Connected`] or [`Event::DialFailed`]
-    /// follows; an error is returned at once, and no event follows.
-    fn dial(&mut self) -> Result<(), DialError>;
-    /// Starts to connect to the plugin's endpoint. The result and the events are those of `dial`.
-    fn dial_endpoint(&mut self, plugin: &Plugin) -> Result<(), DialError>;
+    /// Starts to connect to the socket, or to the endpoint of a plugin. After `Ok`,
+    /// [`Event::Connected`] or [`Event::DialFailed`] follows; an error is returned at once, and no
+    /// event follows.
+    fn dial(&mut self, endpoint_of: Option<&Plugin>) -> Result<(), DialError>;
     /// Calls GetInfo on the connection. Returns the reply if it has arrived already; otherwise
     /// [`Event::Replied`] follows.
     fn call_get_info(&mut self) -> Option<Reply>;

@@ -26,13 +26,11 @@ impl Steps<'_> {
     }
 
     pub(super) fn dial(self, retry: DialRetry, goal: Goal) -> Step {
-        let dialed = match &goal {
-            Goal::RegisterAnnounced(plugin) | Goal::CheckEndpoint(plugin) => {
-                self.0.dial_endpoint(plugin)
-            }
-            Goal::Register { .. } | Goal::Observe { .. } | Goal::Check(_) => self.0.dial(),
+        let endpoint_of = match &goal {
+            Goal::RegisterAnnounced(plugin) | Goal::CheckEndpoint(plugin) => Some(&**plugin),
+            Goal::Register { .. } | Goal::Observe { .. } | Goal::Check(_) => None,
         };
-        match dialed {
+        match self.0.dial(endpoint_of) {
             Ok(()) => Step::Goes(Operation::Dialing(retry, goal)),
             Err(error) => self.handle_dial_failed(retry, goal, error),
         }
@@ -256,7 +254,7 @@ impl Steps<'_> {
             may_redial: false,
             ..budget
         };
-        match self.0.dial() {
+        match self.0.dial(None) {
             Ok(()) => Step::Goes(Operation::Redialing(notification, budget)),
             Err(error) => self.handle_notification_failure(notification, CallFailure::Dial(error)),
         }

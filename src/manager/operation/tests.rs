@@ -86,13 +86,8 @@ impl Actions for Recorder {
         socket_path()
     }
 
-    fn dial(&mut self) -> Result<(), DialError> {
-        self.record("Dial");
-        Ok(())
-    }
-
-    fn dial_endpoint(&mut self, _: &Plugin) -> Result<(), DialError> {
-        self.record("DialEndpoint");
+    fn dial(&mut self, endpoint_of: Option<&Plugin>) -> Result<(), DialError> {
+        self.record(endpoint_of.map_or("Dial", |_| "DialEndpoint"));
         Ok(())
     }
 
