@@ -43,7 +43,7 @@
 //!     +-> Dialing -> AskingInfo ------------------------------->       Changed or Failed
 //!
 //!  observe
-//!     +-> Dialing -> AskingInfo -> AwaitingLock -> Observing -> ended: Observed or Failed
+//!     +-> Dialing -> AskingInfo -> AwaitingLock -> Validating -> ended: Observed or Failed
 //! ```
 //!
 //! A refusal of which the plugin is not notified, because plugins of its type are ignored, ends the
@@ -67,7 +67,7 @@ pub(super) use messages::{Actions, Event, Outcome, Question, Reply, Step};
 
 use self::steps::Steps;
 use super::failure::{Failure, Refusal};
-use crate::config::{DIAL_TIMEOUT, HANDLER_TIMEOUT};
+use crate::config::{DIAL_TIMEOUT, HANDLER_TIMEOUT, Mode};
 use crate::handler::{CallFailure, DialError, Plugin};
 use crate::time::Time;
 
@@ -83,10 +83,8 @@ pub(super) enum Operation {
     AskingInfo(Goal),
     /// Waits for the lock of this plugin name, to ask the handler about it.
     AwaitingLock(Arc<Plugin>, Purpose),
-    /// Waits for the handler's answer.
-    Validating(Asked),
-    /// Waits for the handler's answer, without a connection, in a dry run.
-    Observing(Asked),
+    /// Waits for the handler's answer; in a dry run, without a connection.
+    Validating(Asked, Mode),
     /// Waits for the handler's answer, with the plugin in the actual state.
     Registering(Asked),
     /// Waits for the plugin's reply to NotifyRegistrationStatus.
@@ -138,8 +136,7 @@ pub(super) enum Goal {
 /// The purpose for which a lock is acquired.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Purpose {
-    Register,
-    Observe,
+    Validate(Mode),
     Deregister,
 }
 
@@ -208,19 +205,12 @@ impl Operation {
             (Self::AwaitingLock(plugin, purpose), E::LockAcquired) => {
                 steps.handle_lock_acquired(plugin, purpose)
             }
-            (Self::Validating(asked), E::Answered(answer)) => {
-                steps.handle_validation(asked.plugin, answer)
+            (Self::Validating(asked, mode), E::Answered(answer)) => {
+                steps.handle_validation(asked.plugin, mode, answer)
             }
-            (Self::Validating(asked), E::Timeout) if asked.deadline <= now => {
+            (Self::Validating(asked, mode), E::Timeout) if asked.deadline <= now => {
                 let no = Refusal::Validation(steps.time_out_question(&asked.plugin));
-                steps.handle_validation(asked.plugin, Err(no))
-            }
-            (Self::Observing(asked), E::Answered(answer)) => {
-                Steps::end_observation(asked.plugin, answer)
-            }
-            (Self::Observing(asked), E::Timeout) if asked.deadline <= now => {
-                let no = Refusal::Validation(steps.time_out_question(&asked.plugin));
-                Steps::end_observation(asked.plugin, Err(no))
+                steps.handle_validation(asked.plugin, mode, Err(no))
             }
             (Self::Registering(asked), E::Answered(answer)) => {
                 steps.handle_registration(asked.plugin, answer)
@@ -260,8 +250,7 @@ impl Operation {
         match self {
             Self::Dialing(retry, _) => Some(retry.give_up),
             Self::AwaitingListener(_, _, until) => Some(*until),
-            Self::Validating(asked)
-            | Self::Observing(asked)
+            Self::Validating(asked, _)
             | Self::Registering(asked)
             | Self::Deregistering(asked, _) => Some(asked.deadline),
             Self::Redialing(_, budget) => Some(budget.until),
@@ -276,8 +265,8 @@ impl Operation {
             Self::AwaitingListener(..) => "AwaitingListener",
             Self::AskingInfo(_) => "AskingInfo",
             Self::AwaitingLock(..) => "AwaitingLock",
-            Self::Validating(_) => "Validating",
-            Self::Observing(_) => "Observing",
+            Self::Validating(_, Mode::Register) => "Validating",
+            Self::Validating(_, Mode::Observe) => "Observing",
             Self::Registering(_) => "Registering",
             Self::Notifying(..) => "Notifying",
             Self::Redialing(..) => "Redialing",
@@ -288,8 +277,7 @@ impl Operation {
     /// Returns the plugin for whose name the operation holds or awaits the lock.
     pub(super) fn claimed_plugin(&self) -> Option<&Arc<Plugin>> {
         match self {
-            Self::Validating(asked)
-            | Self::Observing(asked)
+            Self::Validating(asked, _)
             | Self::Registering(asked)
             | Self::Deregistering(asked, _) => Some(&asked.plugin),
             Self::AwaitingLock(plugin, _)

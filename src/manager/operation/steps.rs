@@ -7,7 +7,7 @@ use prost::Message as _;
 
 use super::messages::{Actions, Outcome, Question, Reply, Step};
 use super::{Asked, DialRetry, Goal, Notification, NotifyBudget, Operation, Purpose, Then};
-use crate::config::{DIAL_RETRY, HANDLER_TIMEOUT, NOTIFY_TIMEOUT};
+use crate::config::{DIAL_RETRY, HANDLER_TIMEOUT, Mode, NOTIFY_TIMEOUT};
 use crate::handler::{CallFailure, DialError, Plugin, Reason};
 use crate::manager::connections::Server;
 use crate::manager::event::EventKind;
@@ -85,7 +85,9 @@ impl Steps<'_> {
     /// Calls GetInfo, unless the plugin has announced itself or only its endpoint is checked.
     pub(super) fn handle_connected(self, goal: Goal) -> Step {
         match goal {
-            Goal::RegisterAnnounced(plugin) => self.acquire_lock(plugin, Purpose::Register),
+            Goal::RegisterAnnounced(plugin) => {
+                self.acquire_lock(plugin, Purpose::Validate(Mode::Register))
+            }
             Goal::CheckEndpoint(plugin) => {
                 self.0.monitor_liveness(Server::Endpoint);
                 Step::Ends(Outcome::Alive(plugin))
@@ -122,14 +124,14 @@ impl Steps<'_> {
                 Step::Ends(Outcome::Alive(registered))
             }
             Goal::Register { known: None, .. } => {
-                self.acquire_lock(Arc::new(plugin), Purpose::Register)
+                self.acquire_lock(Arc::new(plugin), Purpose::Validate(Mode::Register))
             }
             Goal::Register {
                 known: Some(known), ..
-            } if *known == plugin => self.acquire_lock(known, Purpose::Register),
+            } if *known == plugin => self.acquire_lock(known, Purpose::Validate(Mode::Register)),
             Goal::Observe { .. } => {
                 self.0.hang_up();
-                self.acquire_lock(Arc::new(plugin), Purpose::Observe)
+                self.acquire_lock(Arc::new(plugin), Purpose::Validate(Mode::Observe))
             }
             Goal::Check(known)
             | Goal::Register {
@@ -153,26 +155,24 @@ impl Steps<'_> {
 
     pub(super) fn handle_lock_acquired(self, plugin: Arc<Plugin>, purpose: Purpose) -> Step {
         match purpose {
-            Purpose::Register => match self.0.ask(Question::Validate, &plugin) {
-                Some(answer) => self.handle_validation(plugin, answer),
-                None => Step::Goes(Operation::Validating(Asked::new(plugin, self.0.now()))),
-            },
-            Purpose::Observe => match self.0.ask(Question::Validate, &plugin) {
-                Some(answer) => Self::end_observation(plugin, answer),
-                None => Step::Goes(Operation::Observing(Asked::new(plugin, self.0.now()))),
-            },
+            Purpose::Validate(mode) => {
+                if let Some(answer) = self.0.ask(Question::Validate, &plugin) {
+                    return self.handle_validation(plugin, mode, answer);
+                }
+                let asked = Asked::new(plugin, self.0.now());
+                Step::Goes(Operation::Validating(asked, mode))
+            }
             Purpose::Deregister => self.ask_to_deregister(plugin, Then::Report),
         }
     }
 
-    pub(super) fn end_observation(plugin: Arc<Plugin>, answer: Answer) -> Step {
-        Step::Ends(Outcome::Observed(answer.map(|()| plugin)))
-    }
-
-    /// Registers the plugin, or refuses it if its validation failed. "A plugin enters the actual
-    /// state before its handler registers it, so that a removal in between becomes a
-    /// deregistration" ([R15](crate::guide::kubelet)).
-    pub(super) fn handle_validation(self, plugin: Arc<Plugin>, answer: Answer) -> Step {
+    /// Registers the plugin, or refuses it if its validation failed; ends a dry run. "A plugin
+    /// enters the actual state before its handler registers it, so that a removal in between
+    /// becomes a deregistration" ([R15](crate::guide::kubelet)).
+    pub(super) fn handle_validation(self, plugin: Arc<Plugin>, mode: Mode, answer: Answer) -> Step {
+        if mode == Mode::Observe {
+            return Step::Ends(Outcome::Observed(answer.map(|()| plugin)));
+        }
         if let Err(refusal) = answer {
             return self.refuse(refusal);
         }
@@ -325,7 +325,7 @@ impl Steps<'_> {
     pub(super) fn cancel(self, operation: Operation) -> Step {
         use Operation as O;
         match operation {
-            O::Validating(asked) | O::Observing(asked) => self.0.abandon_question(&asked.plugin),
+            O::Validating(asked, _) => self.0.abandon_question(&asked.plugin),
             O::Registering(asked) => {
                 // mutation: a handler is not told that its question is abandoned
                 self.0.abandon_question(&asked.plugin);
