@@ -133,8 +133,9 @@ impl SavedState {
 }
 
 impl SavedPlugin {
-    /// Returns the entry of a plugin, or `None` if one of its paths is not UTF-8.
-    pub(super) fn of(plugin: &Plugin, identity: Identity, announced: bool) -> Option<Self> {
+    /// Returns the entry of a plugin, of the identity of its socket, and of whether the plugin
+    /// announced itself; `None` if one of its paths is not UTF-8.
+    fn of((plugin, identity, announced): (&Arc<Plugin>, Identity, bool)) -> Option<Self> {
         plugin.socket.to_str()?;
         plugin.endpoint.to_str()?;
         Some(Self {
@@ -159,7 +160,7 @@ impl SavedPlugin {
     }
 
     /// Returns the plugin, the identity of its socket, and whether the plugin announced itself.
-    pub(super) fn into_plugin(self) -> (Arc<Plugin>, Identity, bool) {
+    fn into_plugin(self) -> (Arc<Plugin>, Identity, bool) {
         let identity = Identity {
             device: self.device,
             inode: self.inode,
@@ -182,23 +183,21 @@ impl Manager {
     /// handlers have yet to deregister.
     pub fn snapshot(&self, boot: &str) -> SavedState {
         let mut left_out = 0;
-        let mut count = |entry: Option<SavedPlugin>| {
+        let mut encode = |plugin| {
+            let entry = SavedPlugin::of(plugin);
             left_out += usize::from(entry.is_none());
             entry
         };
-        let no_socket = Identity::default();
         let owed = self.host.owed.iter();
-        let owed = owed.map(|debt| SavedPlugin::of(&debt.plugin, no_socket, false));
-        let owed = owed.filter_map(&mut count).collect();
-        let saved = self.sockets.iter().filter_map(Socket::plugin_to_save);
-        let saved = saved.map(|(plugin, identity, is_announced)| {
-            SavedPlugin::of(plugin, identity, is_announced)
-        });
+        let owed = owed.map(|debt| (&debt.plugin, Identity::default(), false));
+        let owed = owed.filter_map(&mut encode).collect();
+        let plugins = self.sockets.iter().filter_map(Socket::plugin_to_save);
+        let plugins = plugins.filter_map(&mut encode).collect();
         SavedState {
             format: FORMAT.to_owned(),
             boot: boot.to_owned(),
             owed,
-            plugins: saved.filter_map(&mut count).collect(),
+            plugins,
             left_out,
         }
     }
@@ -239,9 +238,8 @@ impl Manager {
     /// Returns the sockets of restored plugins that have been neither found nor lost yet, except
     /// those of plugins that announce themselves.
     pub fn restored_sockets(&self) -> Vec<Arc<Path>> {
-        let is_announced = false;
-        let known_by = KnownBy::Restored { is_announced };
-        let restored = self.registered().filter(|it| it.known_by == known_by);
+        let is_found_by_watch = |it: &&Registered| it.is_restored() && !it.is_announced();
+        let restored = self.registered().filter(is_found_by_watch);
         restored.map(|it| it.plugin.socket.clone()).collect()
     }
 }
@@ -302,7 +300,8 @@ mod tests {
             versions: vec!["\u{1}".repeat(text)],
             socket: Path::new(&format!("/r/{name}.sock")).into(),
         };
-        SavedPlugin::of(&plugin, Identity::default(), false).expect("its paths are text")
+        SavedPlugin::of((&Arc::new(plugin), Identity::default(), false))
+            .expect("its paths are text")
     }
 
     #[test]
@@ -335,8 +334,8 @@ mod tests {
             versions: vec!["v1beta1.DRAPlugin".into(), "v1.DRAPlugin".into()],
             socket: Path::new(&"s".repeat(107)).into(),
         };
-        let entry =
-            SavedPlugin::of(&honest, Identity::default(), true).expect("its paths are text");
+        let entry = SavedPlugin::of((&Arc::new(honest), Identity::default(), true))
+            .expect("its paths are text");
         assert!(entry.len() < MAX_STATE_FILE / MAX_SOCKETS);
     }
 }
