@@ -126,9 +126,8 @@ impl Context {
     pub(super) fn warn_of_shortage(&mut self, shortage: Shortage) {
         self.emit_limit_hit(Limit::Descriptors);
         if self.connections.take_due_warning(self.now) {
-            self.emit(PluginEvent::of_daemon(EventKind::DescriptorsShort(
-                shortage,
-            )));
+            let kind = EventKind::DescriptorsShort(shortage);
+            self.emit(PluginEvent::of_daemon(kind));
         }
     }
 
@@ -140,9 +139,8 @@ impl Context {
     /// Returns the time of the next check of a plugin that is not watched. The more such plugins
     /// there are, the longer is the interval.
     pub(super) fn next_slow_check(&self) -> Time {
-        let unwatched = self
-            .plugins
-            .saturating_sub(self.connections.watched_count());
+        let watched = self.connections.watched_count();
+        let unwatched = self.plugins.saturating_sub(watched);
         let unwatched = u32::try_from(unwatched).unwrap_or(u32::MAX);
         self.now + SLOW_CHECK + SLOW_CHECK_SHARE.saturating_mul(unwatched)
     }

@@ -166,10 +166,8 @@ impl Visit<'_> {
             return;
         };
         let is_announced = desired.announced.is_some();
-        if is_announced {
-            let error = AnnouncementError::Failed(failure.clone());
-            desired.answer_announcement(Err(error), context);
-        }
+        let error = AnnouncementError::Failed(failure.clone());
+        desired.answer_announcement(Err(error), context);
         let is_news = desired.record_failed(failure, context.now);
         if let Failure::Refused(refusal) = failure {
             desired.refused.clone_from(&active.plugin);
