@@ -329,7 +329,8 @@ impl Manager {
         assert!(!holds || socket.permit == Permit::Held);
         assert!(socket.permit != Permit::Queued || socket.desired.is_some());
         assert_eq!(applied.name.as_ref(), socket.claimed_name());
-        if let Some(plugin) = socket.running().and_then(Operation::locked_plugin) {
+        let awaits_lock = matches!(socket.running(), Some(Operation::AwaitingLock(..)));
+        if let Some(plugin) = socket.claimed_name().filter(|_| !awaits_lock) {
             assert!(self.names.is_held(plugin, id), "{plugin}");
         }
         assert_eq!(applied.handler, socket.claimed_handler());

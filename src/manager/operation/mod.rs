@@ -287,13 +287,6 @@ impl Operation {
         }
     }
 
-    /// Returns the plugin for whose name the operation holds the lock. Of the operations that are
-    /// not stalled, at most one holds the lock of a name.
-    pub(super) fn locked_plugin(&self) -> Option<&Arc<Plugin>> {
-        let awaits_lock = matches!(self, Self::AwaitingLock(..));
-        self.claimed_plugin().filter(|_| !awaits_lock)
-    }
-
     /// Returns the plugin that a handler has yet to be asked to deregister.
     pub(super) fn plugin_to_deregister(&self) -> Option<&Arc<Plugin>> {
         match self {
