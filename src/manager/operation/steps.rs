@@ -107,7 +107,12 @@ impl Steps<'_> {
             Ok(reply) => reply,
             Err(error) => return self.end_with_failure(Failure::GetInfo(error)),
         };
-        let info = match PluginInfo::decode(reply.as_slice()) {
+        // Most plugins have one version: with room for one, the list is not cut to its length.
+        let mut info = PluginInfo {
+            supported_versions: Vec::with_capacity(1),
+            ..PluginInfo::default()
+        };
+        let info = match info.merge(reply.as_slice()).map(|()| info) {
             Ok(info) => info,
             Err(error) => {
                 return self.end_with_failure(Failure::UndecodableInfo(error.to_string()));
