@@ -104,7 +104,7 @@ impl HandlerHost {
             EffectKind::Program(Some(started), run) => {
                 emit_run_measurement(started, run, CANCELLED, context);
                 context.outputs.push_back(Output::Kill(id));
-                self.start_programs(context);
+                self.record_program_end(effect.recipient.handler, context);
             }
         }
         Some(effect.recipient)
@@ -315,11 +315,8 @@ impl HandlerHost {
     /// for each handler, and so for each type. A program counts as running until the daemon
     /// reports its end, or is asked to kill it because its effect was cancelled.
     fn start_programs(&mut self, context: &mut Context) {
-        let is_running = |it: &&OpenEffect| matches!(it.kind, EffectKind::Program(Some(_), _));
-        let effects = self.effects.values().filter(is_running);
-        let mut running: Vec<_> = effects.map(|it| it.recipient.handler).collect();
-        while running.len() < MAX_PROGRAMS {
-            let of = |handler| running.iter().filter(|it| **it == handler).count();
+        while self.running.len() < MAX_PROGRAMS {
+            let of = |handler| self.running.iter().filter(|it| **it == handler).count();
             let may_start = |handler| of(handler) < MAX_PROGRAMS_OF_TYPE;
             let mut waiting = self.waiting.iter();
             let next = waiting.position(|(_, handler, _)| may_start(*handler));
@@ -335,12 +332,20 @@ impl HandlerHost {
                 continue;
             };
             *started = Some(context.now);
-            running.push(handler);
+            self.running.push(handler);
             let at = context.now + program.timeout;
             context.timers.set(Timer::Effect(id), deadline, Some(at));
             context.outputs.push_back(Output::Spawn { id, program });
         }
-        context.connections.programs = running.len();
+        context.connections.programs = self.running.len();
+    }
+
+    /// Records that a program of this handler does not run any more, and starts the next ones.
+    fn record_program_end(&mut self, handler: HandlerId, context: &mut Context) {
+        if let Some(place) = self.running.iter().position(|it| *it == handler) {
+            self.running.swap_remove(place);
+        }
+        self.start_programs(context);
     }
 
     /// Processes the end of a program.
@@ -350,16 +355,19 @@ impl HandlerHost {
         outcome: ProgramOutcome,
         context: &mut Context,
     ) {
-        let effect = self.effects.get_mut(&id);
-        let Some(EffectKind::Program(started, run)) = effect.map(|it| &mut it.kind) else {
+        let Some(effect) = self.effects.get_mut(&id) else {
+            return;
+        };
+        let EffectKind::Program(started, run) = &mut effect.kind else {
             return;
         };
         let Some(since) = started.take() else {
             return;
         };
+        let handler = effect.recipient.handler;
         emit_run_measurement(since, run.take(), program_result(&outcome.end), context);
         self.end_effect(HandlerEvent::ProgramEnded { id, outcome }, context);
-        self.start_programs(context);
+        self.record_program_end(handler, context);
     }
 
     /// Ends every call, stream and connection, without an event for its handler.

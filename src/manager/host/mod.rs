@@ -35,6 +35,8 @@ pub(super) struct HandlerHost {
     ids: EffectIds,
     /// The effects that have not ended; those of one owner are adjacent.
     effects: BTreeMap<EffectId, OpenEffect>,
+    /// The handler of each program that runs.
+    running: Vec<HandlerId>,
     /// The programs that wait to be started, in the order of the requests.
     waiting: VecDeque<(EffectId, HandlerId, Program)>,
     /// The plugins that handlers have yet to deregister.
