@@ -208,19 +208,22 @@ impl ByName {
         let registered = current.and_then(Socket::registered);
         let plugin = registered.map(|it| &it.plugin);
         let plugin = plugin.or_else(|| self.restored_plugin(world.manager, changed));
-        let target = plugin.map(|plugin| self.path_map.translate(&plugin.endpoint));
-        // A plugin may report any path, and not every handler checks the path by connecting to it.
-        // A socket that the watch has found need not be examined again.
-        let target = target.filter(|target| {
-            let is_found = current.is_some_and(|socket| {
+        let target = plugin.and_then(|plugin| {
+            let target = self.path_map.translate(&plugin.endpoint);
+            let socket = current.or_else(|| world.manager.socket(&plugin.socket));
+            // A plugin may report any path, and not every handler checks the path by connecting to
+            // it. A socket that the watch has found need not be examined again.
+            let found = socket.filter(|socket| {
                 let desired = socket.desired();
                 desired.is_some_and(|it| !it.identity.is_of_announcement())
-                    && octets::are_equal(
-                        target.as_os_str().as_bytes(),
-                        socket.path().as_os_str().as_bytes(),
-                    )
             });
-            target.is_absolute() && (is_found || (world.is_socket)(target))
+            let is_found = found.is_some_and(|socket| {
+                let [target, socket] =
+                    [&target, &**socket.path()].map(|it| it.as_os_str().as_bytes());
+                octets::are_equal(target, socket)
+            });
+            let is_socket = target.is_absolute() && (is_found || (world.is_socket)(&target));
+            is_socket.then_some(target)
         });
         Self::update_link(&path, target.as_deref()).or_else(|error| {
             match Errno::from_raw(error.raw_os_error().unwrap_or(0)) {
