@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 use mio::net::UnixListener;
 
-use crate::config::{ApiSocket, BRIEF_LOCK_TIMEOUT, Config, LOCK_TIMEOUT, Mode};
+use crate::config::{ApiSocket, BACKLOG, BRIEF_LOCK_TIMEOUT, Config, LOCK_TIMEOUT, Mode};
 use crate::daemon::fs::acceptor::{Acceptor, SocketProblem};
 use crate::daemon::fs::file_lock::{self, FileLock};
 use crate::daemon::fs::{permissions, run_dir};
@@ -112,7 +112,7 @@ impl Listener {
             return Err(SocketProblem::NotASocket);
         }
         Ok(Self {
-            acceptor: Acceptor::bind(&path, &path, MODE, group)?,
+            acceptor: Acceptor::bind(&path, &path, MODE, group, BACKLOG)?,
             path,
             serves_api: true,
             _lock: Some(lock),
@@ -127,7 +127,7 @@ impl Listener {
         let path = address.as_ref().and_then(net::SocketAddr::as_pathname);
         Self {
             path: path.map_or_else(|| WITHOUT_PATH.into(), Path::to_owned),
-            acceptor: Acceptor::of_passed(UnixListener::from_std(listener)),
+            acceptor: Acceptor::from_passed(UnixListener::from_std(listener)),
             serves_api,
             _lock: None,
         }

@@ -23,7 +23,7 @@ use super::dial::dial;
 use super::own_file::{OwnFile, remove_if_present};
 use super::permissions::ProgramProblem;
 use super::run_dir::RunDirProblem;
-use crate::config::{ACCEPT_RETRY, BACKLOG};
+use crate::config::ACCEPT_RETRY;
 use crate::daemon::connection;
 use crate::escape;
 use crate::handler::DialError;
@@ -32,7 +32,8 @@ use crate::time::Time;
 /// A socket that accepts connections, and what the loop has reported about it.
 #[derive(Debug)]
 pub(crate) struct Acceptor {
-    /// The file, which is removed on drop. `None` if the socket was passed in.
+    /// The file, which is removed on drop, before the socket is closed. `None` if the socket was
+    /// passed in.
     file: Option<OwnFile>,
     listener: UnixListener,
     /// The time of the next call of accept(2), or `None` until the loop reports a connection. The
@@ -43,22 +44,24 @@ pub(crate) struct Acceptor {
 impl Acceptor {
     /// Creates a socket at `path` with this mode and group, and listens on it. Replaces a stale
     /// socket. `address` leads to the same place, and must be short enough for a socket address.
+    /// `backlog` clients may wait to be accepted.
     pub(crate) fn bind(
         path: &Path,
         address: &Path,
         mode: u32,
         group: Option<u32>,
+        backlog: i32,
     ) -> Result<Self, SocketProblem> {
         remove_stale_socket(path)?;
-        let listener = listen_at(address, mode, group)?;
+        let listener = listen_at(address, mode, group, backlog)?;
         Ok(Self {
             file: Some(OwnFile::at(path)?),
-            ..Self::of_passed(listener)
+            ..Self::from_passed(listener)
         })
     }
 
     /// Uses a listening socket that was passed in. Its file stays.
-    pub(crate) fn of_passed(listener: UnixListener) -> Self {
+    pub(crate) fn from_passed(listener: UnixListener) -> Self {
         Self {
             file: None,
             listener,
@@ -154,7 +157,7 @@ impl From<io::Error> for SocketProblem {
 
 /// Creates a socket at a path at which no file exists, and listens on it. The socket has its mode
 /// and group before a process can connect; until then, only its user may open it.
-fn listen_at(path: &Path, mode: u32, group: Option<u32>) -> io::Result<UnixListener> {
+fn listen_at(path: &Path, mode: u32, group: Option<u32>, backlog: i32) -> io::Result<UnixListener> {
     let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
     let fd = socket(AddressFamily::Unix, SockType::Stream, flags, None)?;
     // On Linux, the file gets the mode of the socket, less the bits of the umask.
@@ -165,7 +168,7 @@ fn listen_at(path: &Path, mode: u32, group: Option<u32>) -> io::Result<UnixListe
             lchown(path, None, group)?;
         }
         fs::set_permissions(path, Permissions::from_mode(mode))?;
-        let backlog = Backlog::new(BACKLOG).unwrap_or(Backlog::MAXCONN);
+        let backlog = Backlog::new(backlog).unwrap_or(Backlog::MAXCONN);
         listen(&fd, backlog).map_err(io::Error::from)
     };
     if let Err(error) = finish() {

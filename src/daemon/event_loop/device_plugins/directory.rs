@@ -7,6 +7,7 @@ use std::path::Path;
 
 use mio::Registry;
 
+use crate::config::BACKLOG;
 use crate::daemon::fs::acceptor::{Acceptor, SocketProblem, remove_stale_socket};
 use crate::daemon::fs::inotify::{Inotify, describe};
 use crate::daemon::fs::own_file::{create_dir_all, remove_if_present};
@@ -84,11 +85,11 @@ impl Directory {
 fn listen(dir: &Path) -> Result<Acceptor, SocketProblem> {
     let socket = dir.join(SOCKET);
     if socket.as_os_str().len() <= LONGEST_ADDRESS {
-        return Acceptor::bind(&socket, &socket, SOCKET_MODE, None);
+        return Acceptor::bind(&socket, &socket, SOCKET_MODE, None, BACKLOG);
     }
     let held = File::open(dir)?;
     let within = format!("/proc/self/fd/{}/{SOCKET}", held.as_raw_fd());
-    Acceptor::bind(&socket, within.as_ref(), SOCKET_MODE, None)
+    Acceptor::bind(&socket, within.as_ref(), SOCKET_MODE, None, BACKLOG)
 }
 
 /// Returns what can be done about a `kubelet.sock` that cannot be served.
