@@ -187,7 +187,7 @@ pub(crate) const MISTAKES: [Mistake; 51] = [
     },
     Mistake {
         what: "a plugin that waits to be deregistered is not saved",
-        wrong: "Self::AwaitingLock(plugin, Purpose::Observe) => Some(plugin),",
+        wrong: "Self::AwaitingLock(plugin, Purpose::Validate(Mode::Observe)) => Some(plugin),",
         finder: Finder::Simulation { seed: 3399 },
     },
     Mistake {
