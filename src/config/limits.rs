@@ -473,7 +473,8 @@ pub const LOG_SHARE_OF_PLUGIN: LogShare = LogShare {
 /// The time for which suppressed lines are counted before their number is logged.
 pub const LOG_REPORT_INTERVAL: Duration = Duration::from_secs(5);
 
-/// The maximum number of shares that are remembered: beyond that, the least used one is dropped.
+/// The maximum number of shares that are remembered: beyond that, the fullest one is dropped, and
+/// its subject has a full share again. Few plugins log much at the same time.
 pub const MAX_LOG_SHARES: usize = 32;
 
 /// The size of the buffer for log lines while standard error cannot be written (bytes). Lines that

@@ -54,7 +54,7 @@ fn since_epoch(moment: SystemTime) -> Duration {
     moment.duration_since(UNIX_EPOCH).unwrap_or_default()
 }
 
-/// The time of day at which the clock of the loop began, which converts the times in responses.
+/// Converts times of the loop into times of day, for responses.
 ///
 /// The two clocks cannot be read at the same instant. If each response read them anew, the same
 /// event would have a slightly different timestamp in each response.

@@ -140,7 +140,7 @@
 //!
 //! The daemon keeps a position for each reader and nothing else. So a reader that is slow misses
 //! intermediate states, and always gets the latest state of each record. When the daemon stops, the
-//! response ends.
+//! response ends, possibly without the changes of the last 10 ms.
 //!
 //! # Events
 //!

@@ -66,11 +66,11 @@
 //!   2,852. `h2` remains as an independent peer of the tests and fuzz targets.
 //! - **Few packages, weighed in octets.** `lexopt` reads the command line (12 kB), `httparse` the
 //!   heads of the API, `serde_json` reads and writes JSON, `env_logger` reads and applies the log
-//!   filter, `smallvec` holds the one call of a connection without an allocation, `memchr` splits a
-//!   path (`serde_json` needs it, too), and `thiserror` writes what shows an error beside each of
-//!   its kinds. Given up: `clap` (190 kB), `toml` (160
-//!   kB), the feature `regex` of `env_logger` (700 kB), and a reader and writer of JSON of our own,
-//!   which was 45 kB smaller.
+//!   filter, `smallvec` holds the one call of a connection and joins a path without an allocation,
+//!   `memchr` splits a path (`serde_json` needs it, too), and `thiserror` writes what shows an
+//!   error beside each of its kinds. Given up: `clap` (190 kB), `toml` (160 kB), the feature
+//!   `regex` of `env_logger` (700 kB), and a reader and writer of JSON of our own, which was 45 kB
+//!   smaller.
 //! - **`rustix` only where `nix` lacks the call**: statx, pidfd_open, capset, accept4 with an owned
 //!   descriptor, and the digits of a descriptor without a format string. Given up: the accept of
 //!   `mio`, which also reads the peer's address, and fails if that is of a TCP socket, or a path of

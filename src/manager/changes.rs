@@ -99,9 +99,9 @@ pub(super) struct Summary {
 pub(super) struct Changes {
     pub(super) generation: Generation,
     /// The generation of each record's last change, with the record's socket, oldest first. Between
-    /// them are earlier changes, whose socket was replaced by [`OUTDATED`].
+    /// them are earlier changes, and changes of removed records, with [`OUTDATED`] as the socket.
     last: VecDeque<(Generation, SocketId)>,
-    /// The number of earlier changes in `last`.
+    /// The number of these others in `last`.
     outdated: usize,
     /// The records that were removed, oldest first.
     removed: VecDeque<Removed>,
@@ -205,7 +205,8 @@ impl Changes {
     }
 }
 
-/// Stands for the socket of a change that is not the last one of its record. No socket has this ID.
+/// Stands for the socket of a change that is not the last one of its record, or whose record was
+/// removed. No socket has this ID.
 const OUTDATED: SocketId = SocketId(0);
 
 #[cfg(test)]

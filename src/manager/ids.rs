@@ -27,8 +27,8 @@ impl SocketId {
 }
 
 /// Returns the index of an ID in a list sorted by ID, or the index at which to insert the ID.
-/// `later` is the number of IDs that were given out after this one: if all of them are in the list,
-/// no search is necessary.
+/// `later` is the number of IDs that were given out after this one, unless IDs have begun again: if
+/// all of them are in the list, no search is necessary.
 #[inline]
 pub(super) fn position<T, I: Copy + Ord>(
     list: &[T],

@@ -55,7 +55,7 @@ pub enum Input {
     /// The socket of a connection requested by [`Output::Dial`], or its process, is not trusted.
     /// Sent once for each reason, before [`ConnectionEvent::Connected`].
     Distrusted(ConnectionId, Distrust),
-    /// Something has happened to a connection requested by [`Output::Dial`].
+    /// An event of a connection requested by [`Output::Dial`].
     Connection(ConnectionId, ConnectionEvent),
     /// A program requested by [`Output::Spawn`] has ended, or could not be started.
     ProgramEnded {
@@ -88,11 +88,11 @@ pub enum ConnectionEvent {
     DialFailed(DialError),
     /// Bytes were read or written.
     Exchanged,
-    /// The connection has ended.
+    /// The connection has ended: the peer closed it, or reading or writing failed.
     Closed,
-    /// The peer process is watched from now on.
+    /// The peer process is watched from now on: the connection is not needed any more.
     Watched,
-    /// The peer process has ended.
+    /// The watched process has ended.
     ProcessEnded,
 }
 

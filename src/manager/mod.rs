@@ -393,7 +393,7 @@ impl Manager {
     /// these plugins, or `None` if no record was selected.
     pub fn retry(&mut self, is_selected: &dyn Fn(&Record<'_>) -> bool, now: Time) -> Option<usize> {
         self.context.now = now;
-        let selected = self.select(is_selected);
+        let selected = self.select_sockets(is_selected);
         let mut retried = 0;
         for (id, state) in &selected {
             match state {
@@ -421,7 +421,7 @@ impl Manager {
     pub fn forget(&mut self, kind: &str, name: &str, now: Time) -> Result<usize, ForgetError> {
         self.context.now = now;
         let is_it = |plugin: &Arc<Plugin>| plugin.kind == kind && plugin.name == name;
-        let mut down = self.select(&|record| record.plugin.is_some_and(is_it));
+        let mut down = self.select_sockets(&|record| record.plugin.is_some_and(is_it));
         if down.is_empty() {
             return Err(ForgetError::NotFound);
         }
@@ -442,7 +442,7 @@ impl Manager {
     }
 
     /// Returns the sockets of the selected records, and the state of each.
-    fn select(&self, is_selected: &dyn Fn(&Record<'_>) -> bool) -> Vec<(SocketId, State)> {
+    fn select_sockets(&self, is_selected: &dyn Fn(&Record<'_>) -> bool) -> Vec<(SocketId, State)> {
         let record_of = |socket| self.records().record_of(socket);
         let records = self.sockets.iter().map(|it| (it.id, record_of(it)));
         let selected = records.filter(|(_, record)| is_selected(record));

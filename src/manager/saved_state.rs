@@ -133,7 +133,7 @@ impl SavedState {
 }
 
 impl SavedPlugin {
-    /// Returns the entry of a plugin, of the identity of its socket, and of whether the plugin
+    /// Returns the entry of a plugin with the identity of its socket, and whether the plugin has
     /// announced itself; `None` if one of its paths is not UTF-8.
     fn of((plugin, identity, announced): (&Arc<Plugin>, Identity, bool)) -> Option<Self> {
         plugin.socket.to_str()?;
@@ -188,6 +188,7 @@ impl Manager {
             left_out += usize::from(entry.is_none());
             entry
         };
+        // No socket has the default identity.
         let owed = self.host.owed.iter();
         let owed = owed.map(|debt| (&debt.plugin, Identity::default(), false));
         let owed = owed.filter_map(&mut encode).collect();

@@ -13,7 +13,7 @@ use smallvec::SmallVec;
 
 /// Returns the path of a name in a directory.
 pub(super) fn join(dir: &Path, name: &OsStr) -> Arc<Path> {
-    let mut path = SmallVec::<[u8; USUAL]>::new();
+    let mut path = SmallVec::<[u8; USUAL_LEN]>::new();
     path.extend_from_slice(dir.as_os_str().as_bytes());
     if !matches!(path.last(), None | Some(b'/')) {
         path.push(b'/');
@@ -34,7 +34,7 @@ pub(super) fn dir_and_name(path: &Path) -> (&Path, &OsStr) {
 
 /// The length in octets up to which a path is joined without a buffer on the heap: more than that
 /// of a usual path.
-const USUAL: usize = 128;
+const USUAL_LEN: usize = 128;
 
 #[cfg(test)]
 mod tests {

@@ -77,7 +77,8 @@ pub(crate) fn holder(path: &Path) -> Option<u32> {
     (pid > 0 && kill(Pid::from_raw(pid), None) != Err(Errno::ESRCH)).then_some(pid.unsigned_abs())
 }
 
-/// Returns the end of a message about a lock that another process holds: its id, if it is known.
+/// Returns ` pid=N` for the end of a message, or an empty text if the holder of the lock is not
+/// known.
 pub(crate) fn describe_holder(pid: Option<u32>) -> String {
     pid.map_or_else(String::new, |pid| format!(" pid={pid}"))
 }

@@ -40,7 +40,7 @@ pub(crate) struct Inotify {
     /// The watches of the kernel. A directory has one watch, even if it is a root and the parent of
     /// another root.
     watched: BTreeMap<WatchId, WatchDescriptor>,
-    /// The roots whose parent directories are watched.
+    /// The roots whose parent directories are watched, by path.
     roots: BTreeMap<PathBuf, Root>,
     /// The buffer for the events of one read.
     buffer: Box<[u8]>,

@@ -35,12 +35,11 @@ fn push_encoded(path: &mut OsString, text: &str) {
         return path.push(text);
     }
     for (at, byte) in text.bytes().enumerate() {
-        let is_plain = is_plain(byte) && (at, byte) != (0, b'.');
-        let _ = if is_plain {
-            path.write_char(char::from(byte))
+        if is_plain(byte) && (at, byte) != (0, b'.') {
+            path.push(char::from(byte).encode_utf8(&mut [0]));
         } else {
-            write!(path, "%{byte:02X}")
-        };
+            let _ = write!(path, "%{byte:02X}");
+        }
     }
 }
 

@@ -3,7 +3,7 @@
 //! In reading order: a module uses only those before it.
 //!
 //! - [`stat`]: the type, owner and identity of a file; [`permissions`]: whether it is trusted;
-//!   [`own_file`]: a file that this process has created;
+//!   [`own_file`]: a file that this process has created, and directories;
 //! - [`mounts`], [`open_path`]: open what a plugin names, without a system call that hangs;
 //! - [`run_dir`]: the run directory;
 //! - [`dial`], [`acceptor`]: connect to a socket, and listen on one;

@@ -22,9 +22,9 @@ use nix::unistd::{Pid, getpid, getppid};
 use super::descriptors;
 use crate::handler::Program;
 
-/// Starts a program with this standard input, and returns once execve(2) has succeeded. Its output
-/// is discarded, its standard error is a pipe, and its working directory is `/`. Fails if the
-/// program is a script that does not name its interpreter.
+/// Starts a program with this standard input and the `PATH` of the daemon, and returns once
+/// execve(2) has succeeded. Its output is discarded, its standard error is a pipe, and its working
+/// directory is `/`. Fails if the program is a script that does not name its interpreter.
 ///
 /// With `dies_with_thread`, the kernel kills the program when this thread ends, for whatever
 /// reason. PR_SET_PDEATHSIG(2const): "the parent in this case is considered to be the thread that

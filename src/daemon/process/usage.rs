@@ -11,8 +11,8 @@ use crate::api::{PeerFacts, ProcessFacts};
 
 /// Returns the resources of this process, or `None` if `/proc` does not show them.
 pub(crate) fn read_own() -> Option<ProcessFacts> {
-    let stat = read("/proc/self/stat")?;
-    let status = read("/proc/self/status")?;
+    let stat = read_text("/proc/self/stat")?;
+    let status = read_text("/proc/self/status")?;
     let (cpu, start) = parse_times(&stat)?;
     let open_fds = match fs::metadata(DESCRIPTORS).ok()?.len() {
         // Before Linux 6.2, the size is 0. One of the entries is the directory's own descriptor.
@@ -31,8 +31,8 @@ pub(crate) fn read_own() -> Option<ProcessFacts> {
 
 /// Returns what `/proc` shows of another process, or `None` if it shows nothing.
 pub(crate) fn read_peer(pid: u32) -> Option<PeerFacts> {
-    let status = read(&format!("/proc/{pid}/status"))?;
-    let cgroup = read(&format!("/proc/{pid}/cgroup")).unwrap_or_default();
+    let status = read_text(&format!("/proc/{pid}/status"))?;
+    let cgroup = read_text(&format!("/proc/{pid}/cgroup")).unwrap_or_default();
     // cgroups(7): "hierarchy-ID:controller-list:cgroup-path". Version 2, if mounted, is the last.
     let line = cgroup.lines().last();
     let path = line.and_then(|line| line.splitn(3, ':').nth(2));
@@ -62,7 +62,7 @@ fn parse_times(stat: &str) -> Option<(Duration, Duration)> {
 fn boot_time() -> Option<Duration> {
     static BOOT: OnceLock<Option<u64>> = OnceLock::new();
     // Read once: the file is long, with a line for each processor and a number for each interrupt.
-    let boot = BOOT.get_or_init(|| find_number(&read("/proc/stat")?, "btime"));
+    let boot = BOOT.get_or_init(|| find_number(&read_text("/proc/stat")?, "btime"));
     boot.map(Duration::from_secs)
 }
 
@@ -77,8 +77,9 @@ fn find_line<'a>(text: &'a str, name: &str) -> Option<&'a str> {
     text.lines().find_map(|line| line.strip_prefix(name))
 }
 
-/// Reads a file, which may contain the name of a program in any encoding.
-fn read(path: &str) -> Option<String> {
+/// Returns the content of a file, with octets that are not UTF-8 replaced: the name of a program
+/// may contain any.
+fn read_text(path: &str) -> Option<String> {
     Some(String::from_utf8_lossy(&fs::read(path).ok()?).into_owned())
 }
 

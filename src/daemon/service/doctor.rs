@@ -319,8 +319,8 @@ impl Doctor {
             return Err(Problem::NotADirectory); // The target does not exist.
         }
         let above = dir.ancestors().find(|it| self.file_id(it).is_ok());
-        let is_writable = above.map_or(Ok(()), |above| access(above, AccessFlags::W_OK));
-        is_writable.map_err(|errno| Problem::NotCreated(scan::cause(&errno.into())))
+        let checked = above.map_or(Ok(()), |above| access(above, AccessFlags::W_OK));
+        checked.map_err(|errno| Problem::NotCreated(scan::cause(&errno.into())))
     }
 
     /// Returns whether a directory is one of the named ones, perhaps under another path.

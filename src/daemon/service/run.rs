@@ -167,7 +167,8 @@ impl fmt::Debug for Daemon {
     }
 }
 
-/// Returns a configuration with the default run directory filled in, unless the mode needs none.
+/// Returns the configuration with the default run directory, if the mode needs one and none is
+/// named.
 fn with_run_dir(config: &Config) -> Result<Config, SetupError> {
     let mut config = config.clone();
     if config.mode == Mode::Register && config.run_dir.is_none() {

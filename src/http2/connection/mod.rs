@@ -379,6 +379,7 @@ impl Endpoint for Connection {
     fn handle_timeout(&mut self, now: Time) {
         self.advance_time_to(now);
         let is_due = |at: Option<Time>| at.is_some_and(|at| at <= now);
+        // If several deadlines have passed, because the caller is late, the first of these counts.
         let awaited = match self.deadlines().map(is_due) {
             [true, _, _] => Awaited::Settings {
                 within: self.handshake_time(),

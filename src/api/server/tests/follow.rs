@@ -96,7 +96,7 @@ fn changes_within_a_short_time_are_sent_together() {
     world.now += Duration::from_secs(1);
     world.add_socket("/r/a");
     world.run_turn();
-    assert_eq!(world.read(id), "", "what follows is about to be known");
+    assert_eq!(world.read(id), "", "the first change waits for others");
     let pause_ends = world.now + API_FOLLOW_PAUSE;
     for n in 0..10 {
         world.now += Duration::from_micros(500);
