@@ -206,14 +206,11 @@ impl Visit<'_> {
                 self.poll_liveness(server);
             }
         }
-        let Some(active) = &mut self.socket.active else {
-            return;
-        };
-        if let Some(pending) = &mut active.question {
-            if is_due(pending.stalls_at) {
-                pending.stalls_at = None;
-                self.handle_stalled_question();
-            }
+        let active = self.socket.active.as_mut();
+        let question = active.and_then(|it| it.question.as_mut());
+        if let Some(pending) = question.filter(|it| is_due(it.stalls_at)) {
+            pending.stalls_at = None;
+            self.handle_stalled_question();
         }
         let Some(active) = &mut self.socket.active else {
             return;
@@ -426,12 +423,8 @@ impl Visit<'_> {
             let left = Registered::new(plugin.clone(), active.identity, KnownBy::Predecessor);
             self.socket.set_registered(left, context);
         }
-        let state = operation.map_or("", Operation::state_name);
-        context.emit(PluginEvent {
-            plugin: active.plugin.take(),
-            attempt: active.number,
-            ..PluginEvent::of_socket(&self.socket.path, EventKind::OperationDropped(state))
-        });
+        let dropped = EventKind::OperationDropped(operation.map_or("", Operation::state_name));
+        active.emit_event(self.socket, dropped, context);
         if let Some(connection) = active.connection.take() {
             context.hang_up(connection);
         }
