@@ -196,8 +196,8 @@ impl Sockets {
             // was restored.
             if before.restored.as_ref() == Some(&plugin) {
                 desired.restored = before.restored;
-            } else if let Some(restored) = before.restored {
-                socket.deregister_restored(restored, before.identity, context);
+            } else {
+                socket.deregister_restored(before.restored, before.identity, context);
             }
         }
         socket.desired = Some(desired);
@@ -234,9 +234,7 @@ impl Socket {
         let is_announced = |desired: &mut Desired| desired.announced.is_some();
         if let Some(mut gone) = self.desired.take_if(is_announced) {
             gone.answer_announcement(Err(AnnouncementError::Withdrawn), context);
-            if let Some(restored) = gone.restored {
-                self.deregister_restored(restored, gone.identity, context);
-            }
+            self.deregister_restored(gone.restored, gone.identity, context);
         } else if let Some(registered) = &mut self.registered {
             if registered.is_restored_announced() {
                 registered.known_by = KnownBy::Predecessor;

@@ -149,11 +149,10 @@ impl Visit<'_> {
         self.manager.names.set_is_up(plugin, self.socket.id, false);
         let desired = self.socket.desired_of(active);
         // mutation: a restored plugin is forgotten when another plugin answers on its socket
-        if let Some(restored) = desired.and_then(|it| it.restored.take()) {
-            let context = &mut self.manager.context;
-            self.socket
-                .deregister_restored(restored, active.identity, context);
-        }
+        let restored = desired.and_then(|it| it.restored.take());
+        let context = &mut self.manager.context;
+        self.socket
+            .deregister_restored(restored, active.identity, context);
         if let Some(registered) = &mut self.socket.registered {
             registered.health.must_deregister = true;
         }

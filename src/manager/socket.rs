@@ -344,19 +344,19 @@ impl Socket {
         Some(registered)
     }
 
-    /// Marks for deregistration a plugin that was registered before a restart and not since. If it
-    /// is being registered again, its entry in the actual state is kept.
+    /// Marks a plugin for deregistration, if there is one: it was registered before a restart and
+    /// not since. If it is being registered again, its entry in the actual state is kept. The
+    /// caller marks the socket dirty.
     pub(super) fn deregister_restored(
         &mut self,
-        restored: Arc<Plugin>,
+        restored: Option<Arc<Plugin>>,
         identity: Identity,
         context: &mut Context,
     ) {
-        if self.registered.is_none() {
+        if let (Some(restored), None) = (restored, &self.registered) {
             let registered = Registered::new(restored, identity, KnownBy::Predecessor);
             self.set_registered(registered, context);
         }
-        self.is_dirty = true;
     }
 
     /// Returns the client of a connection that the socket owns.

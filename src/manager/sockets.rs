@@ -259,28 +259,21 @@ impl Sockets {
         desired.restored = restored;
         desired.existed_at_start = context.policy.is_starting;
         socket.desired = Some(desired);
-        socket.is_dirty = true;
-        let id = socket.id;
+        socket.mark_dirty(context);
         if let Some(before) = before {
             context.emit(PluginEvent::of_socket(path, EventKind::SocketReplaced));
-            if let Some(restored) = before.restored {
-                socket.deregister_restored(restored, before.identity, context);
-            }
+            socket.deregister_restored(before.restored, before.identity, context);
         } else {
             context.emit(PluginEvent::of_socket(path, EventKind::SocketFound));
         }
-        context.dirty.push(id);
     }
 
     /// Records that a socket does not exist any more.
     pub(super) fn record_lost(&mut self, path: &Arc<Path>, context: &mut Context) {
-        let Some(id) = self.by_path.get(&PathKey(path.clone())).copied() else {
+        let Some(socket) = self.get_by_path_mut(path) else {
             return;
         };
-        let Some(socket) = self.get_mut(id) else {
-            return;
-        };
-        socket.is_dirty = true;
+        socket.mark_dirty(context);
         let is_watched = |it: &mut Desired| it.announced.is_none();
         let gone = socket.desired.take_if(is_watched);
         let restored = socket.registered.as_mut().filter(|it| it.is_restored());
@@ -293,11 +286,8 @@ impl Sockets {
         }
         if let Some(gone) = gone {
             context.emit(PluginEvent::of_socket(path, EventKind::SocketLost));
-            if let Some(restored) = gone.restored {
-                socket.deregister_restored(restored, gone.identity, context);
-            }
+            socket.deregister_restored(gone.restored, gone.identity, context);
         }
-        context.dirty.push(id);
     }
 
     /// Restores a plugin that was registered before a restart.

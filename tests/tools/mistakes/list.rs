@@ -177,7 +177,7 @@ pub(crate) const MISTAKES: [Mistake; 51] = [
     },
     Mistake {
         what: "a restored plugin is forgotten when another plugin answers on its socket",
-        wrong: "if let Some(restored) = desired.and_then(|it| it.restored.take()).filter(|_| false) {",
+        wrong: "let restored = desired.and_then(|it| it.restored.take()).filter(|_| false);",
         finder: Finder::Simulation { seed: 150 },
     },
     Mistake {
