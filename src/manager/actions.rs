@@ -13,7 +13,7 @@ use super::event::{EventKind, Shortage};
 use super::failure::Refusal;
 use super::ids::SocketId;
 use super::messages::Output;
-use super::names::{Instance, Names};
+use super::names::Names;
 use super::operation::{Actions, Question, Reply};
 use super::reconcile::Target;
 use super::registered::{Driver, Health, KnownBy, Registered};
@@ -234,16 +234,15 @@ impl Actions for Execution<'_> {
                 desired.predecessor = Some(Box::new((left.plugin.clone(), process.uid)));
             }
         }
+        let (sockets, names) = (&mut manager.sockets, &mut manager.names);
         // mutation: a plugin that is deregistered stays the one to use of its name
-        let removed = manager.names.remove_instance(&left.plugin, self.socket.id);
-        for id in removed.unblocked {
-            manager.sockets.retry_now(id, context);
+        let promoted = names.remove_instance(&left.plugin, self.socket.id);
+        sockets.retry_blocked(self.socket.id, names, context);
+        let next = promoted.as_ref();
+        if let Some(current) = next.and_then(|it| names.current_instance(it)) {
+            sockets.note_standby_change(current.socket, context);
         }
-        let promoted = removed.promoted.as_ref();
-        if let Some(current) = promoted.and_then(|it| manager.names.current_instance(it)) {
-            manager.sockets.note_standby_change(current.socket, context);
-        }
-        self.active.promoted = removed.promoted;
+        self.active.promoted = promoted;
     }
 
     fn emit_event(&mut self, kind: EventKind) {
@@ -327,14 +326,15 @@ impl Execution<'_> {
         handler: HandlerId,
         plugin: &Arc<Plugin>,
     ) -> Option<Refusal> {
-        let Manager { names, host, .. } = &mut *self.manager;
+        let manager = &*self.manager;
         // "An endpoint of a DRA driver is registered once" ([R32](crate::guide::kubelet)).
-        let reason = host.handlers.get(handler)?.endpoint_taken(plugin)?;
-        let is_taken = |it: &&Instance| it.is_up && it.plugin.has_endpoint_of(plugin);
-        let holder = names
+        let reason = manager.host.handlers.get(handler)?.endpoint_taken(plugin)?;
+        let holder = manager
+            .names
             .other_instances(plugin, self.socket.id)
-            .find(is_taken)?;
+            .find(|it| it.plugin.has_endpoint_of(plugin) && manager.sockets.is_up(it.socket))?;
         let (id, holder) = (holder.socket, holder.plugin.socket.clone());
+        let names = &mut self.manager.names;
         self.socket.request_retry_after(id, names);
         Some(Refusal::EndpointTaken { holder, reason })
     }
@@ -384,7 +384,7 @@ impl Socket {
     pub(super) fn request_retry_after(&mut self, holder: SocketId, names: &mut Names) {
         if let Some(desired) = &mut self.desired {
             desired.is_blocked = true;
-            names.request_retry(self.id, holder);
+            names.blocked.insert(self.id, holder);
         }
     }
 

@@ -65,7 +65,9 @@ impl Visit<'_> {
     pub(super) fn withdraw_superseded(&mut self, plugin: &Arc<Plugin>) {
         let manager = &mut *self.manager;
         let others = manager.names.other_instances(plugin, self.socket.id);
-        let gone = others.filter(|it| !it.is_up || it.plugin.has_endpoint_of(plugin));
+        let sockets = &manager.sockets;
+        let gone =
+            others.filter(|it| it.plugin.has_endpoint_of(plugin) || !sockets.is_up(it.socket));
         let mut earlier: Vec<_> = gone.map(|instance| instance.socket).collect();
         let restored = manager.sockets.iter().filter(|socket| {
             let registered = socket.registered.as_ref();

@@ -97,14 +97,6 @@ impl Desired {
             && self.refused.as_ref() == plugin
     }
 
-    /// Makes the socket ready for a retry at once, because the cause of its last failure may have
-    /// been removed.
-    pub(super) fn prepare_retry(&mut self) {
-        self.backoff.reset();
-        self.is_retried = true;
-        self.observed = None;
-    }
-
     /// Records that its plugin was registered. Returns the plugin that was registered at its path
     /// before, with the user ID of that plugin's process.
     pub(super) fn record_registered(&mut self) -> Option<Box<(Arc<Plugin>, u32)>> {

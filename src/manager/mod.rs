@@ -328,7 +328,7 @@ impl Manager {
         let changed = change(handlers);
         self.host.unassigned = handlers.unassigned_handlers().collect();
         self.sockets
-            .deregister_reassigned(handlers, &mut self.names, &mut self.context);
+            .deregister_reassigned(handlers, &mut self.context);
         self.handle_input(Input::Reconsider, now);
         changed
     }
@@ -401,12 +401,13 @@ impl Manager {
                     visit.start_check();
                 }),
                 State::Backoff | State::Rejected => {
-                    let socket = self.sockets.get_mut(*id);
-                    if let Some(desired) = socket.and_then(|it| it.desired.as_mut()) {
+                    if let Some(socket) = self.sockets.get_mut(*id) {
+                        socket.retry_now(&mut self.context);
                         // Dial without a time reserved by the limiter.
-                        desired.redial_at = Some(now);
+                        if let Some(desired) = &mut socket.desired {
+                            desired.redial_at = Some(now);
+                        }
                     }
-                    self.sockets.retry_now(*id, &mut self.context);
                 }
                 _ => continue,
             }
@@ -433,7 +434,6 @@ impl Manager {
             let socket = self.sockets.get_mut(*id);
             if let Some(registered) = socket.and_then(|it| it.registered.as_mut()) {
                 registered.health.require_deregistration();
-                self.names.set_is_up(&registered.plugin, *id, false);
             }
             self.sockets.withdraw_announcement(*id, &mut self.context);
         }

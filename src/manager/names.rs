@@ -16,7 +16,6 @@
 //! `promoted` is called after that.
 
 use std::collections::BTreeMap;
-use std::collections::btree_map::{Entry, OccupiedEntry};
 use std::sync::Arc;
 
 use smallvec::SmallVec;
@@ -28,9 +27,8 @@ use crate::handler::{NameKey, Plugin};
 #[derive(Debug, Default)]
 pub(super) struct Names {
     names: BTreeMap<NameKey, Name>,
-    /// The sockets to retry when another plugin is deregistered or down, each with that plugin's
-    /// socket.
-    blocked: Vec<(SocketId, SocketId)>,
+    /// The sockets that are blocked, each with the socket of the plugin that blocks it.
+    pub(super) blocked: BTreeMap<SocketId, SocketId>,
 }
 
 /// A plugin name of one type.
@@ -60,17 +58,6 @@ pub(super) struct Instance {
     pub(super) socket: SocketId,
     /// The user ID of its process, if the daemon can see the process.
     pub(super) uid: Option<u32>,
-    /// Whether the plugin is up; `false` if it is down or must be deregistered.
-    pub(super) is_up: bool,
-}
-
-/// The consequences of removing a registered plugin.
-#[derive(Debug, Default)]
-pub(super) struct Removed {
-    /// The plugin to use from now on, if that has changed.
-    pub(super) promoted: Option<Arc<Plugin>>,
-    /// The sockets to retry because the plugin was deregistered.
-    pub(super) unblocked: Vec<SocketId>,
 }
 
 impl Names {
@@ -91,13 +78,12 @@ impl Names {
         plugin: &Arc<Plugin>,
         socket: SocketId,
     ) -> Option<SocketId> {
-        let mut entry = self.occupied_entry(plugin)?;
-        let name = entry.get_mut();
+        let name = self.name_mut(plugin)?;
         let place = name.queue.iter().position(|(it, _)| *it == socket)?;
         let (_, lock) = name.queue.remove(place);
         // mutation: a name that is released is given to no other operation
         let next = (lock == Lock::Held).then(|| name.grant_next()).flatten();
-        remove_if_unused(entry);
+        self.remove_if_unused(plugin);
         next
     }
 
@@ -154,24 +140,21 @@ impl Names {
         instances.get(before)
     }
 
-    /// Removes a plugin that was deregistered. Returns what that changes for others.
-    pub(super) fn remove_instance(&mut self, plugin: &Arc<Plugin>, socket: SocketId) -> Removed {
-        let Some(mut entry) = self.occupied_entry(plugin) else {
-            return Removed::default();
-        };
-        let name = entry.get_mut();
-        let Some(place) = name.instances.iter().position(|it| it.socket == socket) else {
-            return Removed::default();
-        };
-        name.instances.remove(place);
-        let was_current = place == name.instances.len();
-        let promoted = name.instances.last().filter(|_| was_current);
+    /// Removes a plugin that was deregistered. Returns the plugin to use from now on, if that has
+    /// changed.
+    pub(super) fn remove_instance(
+        &mut self,
+        plugin: &Arc<Plugin>,
+        socket: SocketId,
+    ) -> Option<Arc<Plugin>> {
+        let instances = &mut self.name_mut(plugin)?.instances;
+        let place = instances.iter().position(|it| it.socket == socket)?;
+        instances.remove(place);
+        let was_current = place == instances.len();
+        let promoted = instances.last().filter(|_| was_current);
         let promoted = promoted.map(|instance| instance.plugin.clone());
-        remove_if_unused(entry);
-        Removed {
-            promoted,
-            unblocked: self.take_unblocked(socket),
-        }
+        self.remove_if_unused(plugin);
+        promoted
     }
 
     /// Returns the registered plugins of a name that have another socket, oldest first.
@@ -184,47 +167,6 @@ impl Names {
         instances.filter(move |it| it.socket != own)
     }
 
-    /// Requests a retry of a socket once the plugin of the socket `holder` is deregistered or down,
-    /// in place of an earlier request.
-    pub(super) fn request_retry(&mut self, socket: SocketId, holder: SocketId) {
-        self.cancel_retry(socket);
-        self.blocked.push((socket, holder));
-    }
-
-    /// Cancels the retry that [`Names::request_retry`] has requested for a socket, if any.
-    pub(super) fn cancel_retry(&mut self, socket: SocketId) {
-        self.blocked.retain(|(it, _)| *it != socket);
-    }
-
-    /// Records that a registered plugin is down. Returns the sockets to retry because of that.
-    pub(super) fn record_down(&mut self, plugin: &Arc<Plugin>, socket: SocketId) -> Vec<SocketId> {
-        self.set_is_up(plugin, socket, false);
-        self.take_unblocked(socket)
-    }
-
-    /// Records whether a registered plugin is up. If it must be deregistered, it counts as down.
-    pub(super) fn set_is_up(&mut self, plugin: &Arc<Plugin>, socket: SocketId, is_up: bool) {
-        let name = self.name_mut(plugin);
-        let mut instances = name.into_iter().flat_map(|name| &mut name.instances);
-        if let Some(instance) = instances.find(|it| it.socket == socket) {
-            instance.is_up = is_up;
-        }
-    }
-
-    /// Removes and returns the sockets that wait for the plugin of `holder` to be deregistered or
-    /// down.
-    fn take_unblocked(&mut self, holder: SocketId) -> Vec<SocketId> {
-        let mut unblocked = Vec::new();
-        self.blocked.retain(|(socket, by)| {
-            let is_unblocked = *by == holder;
-            if is_unblocked {
-                unblocked.push(*socket);
-            }
-            !is_unblocked
-        });
-        unblocked
-    }
-
     /// Returns the entry of a plugin's name, which is added if it is new.
     fn name_or_insert(&mut self, plugin: &Arc<Plugin>) -> &mut Name {
         self.names.entry(NameKey(plugin.clone())).or_default()
@@ -234,19 +176,13 @@ impl Names {
         self.names.get_mut(&NameKey(plugin.clone()))
     }
 
-    fn occupied_entry(&mut self, plugin: &Arc<Plugin>) -> Option<OccupiedEntry<'_, NameKey, Name>> {
-        match self.names.entry(NameKey(plugin.clone())) {
-            Entry::Occupied(entry) => Some(entry),
-            Entry::Vacant(_) => None,
+    /// Removes a name, unless it has instances, or a socket holds it or waits for it.
+    fn remove_if_unused(&mut self, plugin: &Arc<Plugin>) {
+        let key = NameKey(plugin.clone());
+        let name = self.names.get(&key);
+        if name.is_some_and(|it| it.instances.is_empty() && it.queue.is_empty()) {
+            self.names.remove(&key);
         }
-    }
-}
-
-/// Removes a name, unless it has instances, or a socket holds it or waits for it.
-fn remove_if_unused(entry: OccupiedEntry<'_, NameKey, Name>) {
-    let name = entry.get();
-    if name.instances.is_empty() && name.queue.is_empty() {
-        entry.remove();
     }
 }
 
@@ -282,7 +218,6 @@ mod tests {
             plugin: plugin.clone(),
             socket: SocketId(number),
             uid: None,
-            is_up: true,
         });
         before.map(|before| before.socket)
     }
@@ -352,16 +287,13 @@ mod tests {
             names.current_instance(&old).map(|it| it.socket),
             Some(SocketId(2))
         );
-        assert_eq!(
-            names.remove_instance(&new, SocketId(2)).promoted,
-            Some(old.clone())
-        );
-        assert_eq!(names.remove_instance(&old, SocketId(1)).promoted, None);
+        assert_eq!(names.remove_instance(&new, SocketId(2)), Some(old.clone()));
+        assert_eq!(names.remove_instance(&old, SocketId(1)), None);
         assert!(names.names.is_empty());
         add_plugin(&mut names, &old, 1);
         add_plugin(&mut names, &new, 2);
         assert_eq!(
-            names.remove_instance(&old, SocketId(1)).promoted,
+            names.remove_instance(&old, SocketId(1)),
             None,
             "it was replaced"
         );
@@ -372,27 +304,18 @@ mod tests {
     }
 
     #[test]
-    fn an_endpoint_has_one_holder_and_blocked_sockets_return() {
+    fn a_plugin_is_not_among_the_others_of_its_name() {
         let a = plugin("K", "a", "/p/a.sock");
         let mut names = Names::default();
         add_plugin(&mut names, &a, 1);
-        let holder = |names: &Names, own| {
+        let other = |names: &Names, own| {
             let mut others = names.other_instances(&a, own);
-            others.find(|it| it.is_up).map(|it| it.socket)
+            others.next().map(|it| it.socket)
         };
-        assert_eq!(holder(&names, SocketId(1)), None, "its own");
-        assert_eq!(holder(&names, SocketId(2)), Some(SocketId(1)));
-        names.request_retry(SocketId(2), SocketId(1));
-        names.request_retry(SocketId(3), SocketId(1));
-        names.cancel_retry(SocketId(3));
-        assert_eq!(names.record_down(&a, SocketId(1)), [SocketId(2)]);
-        assert_eq!(holder(&names, SocketId(2)), None, "it is down");
-        names.set_is_up(&a, SocketId(1), true);
-        names.request_retry(SocketId(2), SocketId(1));
-        assert_eq!(
-            names.remove_instance(&a, SocketId(1)).unblocked,
-            [SocketId(2)]
-        );
+        assert_eq!(other(&names, SocketId(1)), None, "its own");
+        assert_eq!(other(&names, SocketId(2)), Some(SocketId(1)));
+        names.remove_instance(&a, SocketId(1));
+        assert_eq!(other(&names, SocketId(2)), None);
         assert!(names.names.is_empty());
     }
 }

@@ -34,8 +34,8 @@ impl Visit<'_> {
             Outcome::Observed(found) => self.record_observed(&active, found),
             Outcome::Alive(plugin) => self.record_alive(&plugin),
             Outcome::Changed(plugin) => {
-                active.plugin = Some(plugin.clone());
-                self.record_changed(&active, &plugin);
+                active.plugin = Some(plugin);
+                self.record_changed(&active);
             }
             Outcome::Failed(failure) if matches!(active.target, Target::Checked(_)) => {
                 self.record_check_failure(&failure);
@@ -74,7 +74,6 @@ impl Visit<'_> {
             plugin: plugin.clone(),
             socket: self.socket.id,
             uid,
-            is_up: health.is_none_or(|it| it.down_since().is_none()),
         });
         let replaced = current.map(|it| it.socket);
         if let Some(kind) = takeover_warning(plugin, uid, current, predecessor) {
@@ -141,12 +140,11 @@ impl Visit<'_> {
         active.emit_event(self.socket, kind, &mut self.manager.context);
     }
 
-    /// Records that another plugin answers behind the socket of `plugin`, which is registered or
+    /// Records that another plugin answers behind the socket of this one, which is registered or
     /// was registered before a restart, and has to be deregistered now.
-    fn record_changed(&mut self, active: &Active, plugin: &Arc<Plugin>) {
+    fn record_changed(&mut self, active: &Active) {
         let kind = EventKind::PluginChanged;
         active.emit_event(self.socket, kind, &mut self.manager.context);
-        self.manager.names.set_is_up(plugin, self.socket.id, false);
         let desired = self.socket.desired_of(active);
         // mutation: a restored plugin is forgotten when another plugin answers on its socket
         let restored = desired.and_then(|it| it.restored.take());
@@ -204,10 +202,7 @@ impl Visit<'_> {
         let Some(registered) = &mut self.socket.registered else {
             return;
         };
-        let was_down = registered.health.record_answer(context.now);
-        let is_up = registered.health.down_since().is_none();
-        self.manager.names.set_is_up(plugin, self.socket.id, is_up);
-        if was_down {
+        if registered.health.record_answer(context.now) {
             context.emit(PluginEvent::of_plugin(plugin, EventKind::Up));
         }
     }
@@ -256,10 +251,11 @@ impl Visit<'_> {
         };
         let health = &mut registered.health;
         let is_announced = registered.identity.is_of_announcement();
-        let names = &mut self.manager.names;
+        let sockets = &mut self.manager.sockets;
+        let names = &self.manager.names;
         let has_fallback = names
             .other_instances(&registered.plugin, self.socket.id)
-            .any(|it| it.is_up);
+            .any(|it| sockets.is_up(it.socket));
         let grace = match context.policy.on_down {
             _ if is_announced && has_fallback => Some(Duration::ZERO),
             OnDown::Keep if is_announced => Some(DEVICE_GRACE),
@@ -282,9 +278,7 @@ impl Visit<'_> {
         };
         // mutation: a plugin that is down is not reported
         context.emit(PluginEvent::of_plugin(&registered.plugin, down));
-        for id in names.record_down(&registered.plugin, self.socket.id) {
-            self.manager.sockets.retry_now(id, context);
-        }
+        sockets.retry_blocked(self.socket.id, names, context);
         if is_announced && is_over {
             self.socket.withdraw_announcement(context);
         }

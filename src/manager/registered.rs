@@ -157,6 +157,11 @@ impl Health {
         Some(self.down.as_ref()?.since)
     }
 
+    /// Returns whether the plugin is up; a plugin that must be deregistered is not.
+    pub(super) fn is_up(&self) -> bool {
+        self.down.is_none() && !self.must_deregister
+    }
+
     /// Returns the time at which the plugin is deregistered if it is still down then, or `None` if
     /// no such time is set.
     pub(super) fn grace_until(&self) -> Option<Time> {

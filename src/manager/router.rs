@@ -185,7 +185,7 @@ impl Manager {
             _ => {}
         }
         if !socket.desired.as_ref().is_some_and(|it| it.is_blocked) {
-            self.names.cancel_retry(id);
+            self.names.blocked.remove(&id);
         }
         let handler = socket.claimed_handler();
         self.host.set_handler(socket, handler, &mut self.context);

@@ -126,13 +126,6 @@ impl Sockets {
             .filter_map(|(_, it)| it.as_deref_mut())
     }
 
-    /// Marks a socket dirty: it is examined in the next pass.
-    pub(super) fn mark_dirty(&mut self, id: SocketId, context: &mut Context) {
-        if let Some(socket) = self.get_mut(id) {
-            socket.mark_dirty(context);
-        }
-    }
-
     /// Marks every socket dirty.
     pub(super) fn mark_all_dirty(&mut self, context: &mut Context) {
         for socket in self.iter_mut() {
@@ -161,49 +154,48 @@ impl Sockets {
         }
     }
 
-    /// Ends the backoff of a socket, because the cause of its last failure may have been removed.
-    /// If an attempt runs and fails, the next one follows without a delay.
-    pub(super) fn retry_now(&mut self, id: SocketId, context: &mut Context) {
-        let socket = self.get_mut(id);
-        if let Some(desired) = socket.and_then(|socket| socket.desired.as_mut()) {
-            desired.prepare_retry();
-            desired.is_blocked = false;
-            self.mark_dirty(id, context);
+    /// Returns whether a socket has a registered plugin that is up.
+    pub(super) fn is_up(&self, id: SocketId) -> bool {
+        let registered = self.get(id).and_then(Socket::registered);
+        registered.is_some_and(|it| it.health.is_up())
+    }
+
+    /// Retries the sockets that are blocked by the plugin of the socket `by`, which is deregistered
+    /// or down.
+    pub(super) fn retry_blocked(&mut self, by: SocketId, names: &Names, context: &mut Context) {
+        let blocked = names.blocked.iter().filter(|(_, it)| **it == by);
+        for (id, _) in blocked {
+            if let Some(socket) = self.get_mut(*id) {
+                socket.retry_now(context);
+            }
         }
     }
 
     /// Retries every socket whose last attempt failed, that was observed in a dry run, or on which
-    /// an operation runs ([`Sockets::retry_now`]), because handlers or the configuration have
+    /// an operation runs ([`Socket::retry_now`]), because handlers or the configuration have
     /// changed.
     pub(super) fn retry_failed(&mut self, context: &mut Context) {
-        let failed = self.iter().filter(|socket| {
+        for socket in self.iter_mut() {
             let desired = socket.desired.as_ref();
             let has_failed = |it: &Desired| it.last_failure.is_some() || it.observed.is_some();
-            socket.active.is_some() || desired.is_some_and(has_failed)
-        });
-        for id in failed.map(|socket| socket.id).collect::<Vec<_>>() {
-            self.retry_now(id, context);
+            if socket.active.is_some() || desired.is_some_and(has_failed) {
+                socket.retry_now(context);
+            }
         }
     }
 
     /// Deregisters every plugin whose type is not assigned any more to the handler that registered
     /// it. If its socket exists, the plugin is then registered with the new handler of its type, or
     /// refused if there is none.
-    pub(super) fn deregister_reassigned(
-        &mut self,
-        handlers: &HandlerTable,
-        names: &mut Names,
-        context: &mut Context,
-    ) {
+    pub(super) fn deregister_reassigned(&mut self, handlers: &HandlerTable, context: &mut Context) {
         for socket in self.iter_mut() {
             let Some(registered) = &mut socket.registered else {
                 continue;
             };
-            let plugin = &registered.plugin;
-            let current = handlers.find(&plugin.kind).map(KnownBy::Handler);
+            let current = handlers.find(&registered.plugin.kind);
+            let current = current.map(KnownBy::Handler);
             let is_ours = matches!(registered.known_by, KnownBy::Handler(_));
             if is_ours && current != Some(registered.known_by) {
-                names.set_is_up(plugin, socket.id, false);
                 // mutation: a plugin stays with a handler that was replaced
                 registered.health.must_deregister = true;
                 socket.mark_dirty(context);
@@ -313,6 +305,18 @@ impl Socket {
         context.dirty.push(self.id);
     }
 
+    /// Ends the backoff, because the cause of the last failure may have been removed. If an attempt
+    /// runs and fails, the next one follows without a delay.
+    pub(super) fn retry_now(&mut self, context: &mut Context) {
+        if let Some(desired) = &mut self.desired {
+            desired.backoff.reset();
+            desired.is_retried = true;
+            desired.observed = None;
+            desired.is_blocked = false;
+            self.mark_dirty(context);
+        }
+    }
+
     /// Removes and returns the plugin that was registered through this socket before a restart. The
     /// plugin is registered again, with the handlers of this process. Returns `None` if no plugin
     /// was restored here, or if the socket was replaced: then the plugin is deregistered.
@@ -326,5 +330,63 @@ impl Socket {
         }
         let restored = self.take_registered(context)?;
         Some(restored.plugin)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::manager::registered::Down;
+    use crate::time::Time;
+
+    fn add_socket(sockets: &mut Sockets, path: &str) -> SocketId {
+        let path = Path::new(path).into();
+        let socket = sockets.get_or_insert(&path).expect("it is not taken out");
+        socket.desired = Some(Desired::new(Identity::default(), Time::ZERO));
+        socket.id
+    }
+
+    #[test]
+    fn sockets_are_retried_that_the_plugin_has_blocked() {
+        let (mut sockets, mut context) = <(Sockets, Context)>::default();
+        let mut names = Names::default();
+        let [holder, blocked, by_another] =
+            ["/a", "/b", "/c"].map(|path| add_socket(&mut sockets, path));
+        for (id, holder) in [
+            (blocked, by_another),
+            (blocked, holder),
+            (by_another, blocked),
+        ] {
+            let socket = sockets.get_mut(id).unwrap();
+            socket.request_retry_after(holder, &mut names);
+        }
+        sockets.retry_blocked(holder, &names, &mut context);
+        assert_eq!(context.dirty, [blocked]);
+        let is_blocked = |id| sockets.get(id).unwrap().desired().unwrap().is_blocked;
+        assert!(!is_blocked(blocked) && is_blocked(by_another));
+    }
+
+    #[test]
+    fn a_plugin_that_is_down_or_must_be_deregistered_is_not_up() {
+        let (mut sockets, mut context) = <(Sockets, Context)>::default();
+        let id = add_socket(&mut sockets, "/a");
+        assert!(!sockets.is_up(id), "it is not registered");
+        let plugin = Arc::new(Plugin::named("K", "a"));
+        let registered = Registered::new(plugin, Identity::default(), KnownBy::Predecessor);
+        let socket = sockets.get_mut(id).unwrap();
+        socket.set_registered(registered, &mut context);
+        assert!(sockets.is_up(id));
+        let mut health = |change: &dyn Fn(&mut Registered)| {
+            let socket = sockets.get_mut(id).unwrap();
+            change(socket.registered.as_mut().unwrap());
+            sockets.is_up(id)
+        };
+        assert!(!health(&|it| it.health.must_deregister = true));
+        assert!(health(&|it| it.health.must_deregister = false));
+        assert!(!health(&|it| it.health.down = Some(Box::new(Down {
+            since: Time::ZERO,
+            grace_until: None,
+            is_given_up: false,
+        }))));
     }
 }

@@ -62,7 +62,7 @@ pub(crate) const MISTAKES: [Mistake; 51] = [
     },
     Mistake {
         what: "a plugin that is deregistered stays the one to use of its name",
-        wrong: "let removed = super::names::Removed::default();",
+        wrong: "let promoted = None;",
         finder: Finder::Simulation { seed: 0 },
     },
     Mistake {
