@@ -37,7 +37,7 @@ impl Visit<'_> {
                 active.plugin = Some(plugin);
                 self.record_changed(&active);
             }
-            Outcome::Failed(failure) if matches!(active.target, Target::Checked(_)) => {
+            Outcome::Failed(failure) if active.target == Target::Checked => {
                 self.record_check_failure(&failure);
             }
             Outcome::Cancelled => log::debug!(

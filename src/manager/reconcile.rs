@@ -20,27 +20,26 @@ pub enum Action {
 /// The purpose of the operation that runs on a socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Target {
-    /// To register the plugin behind this socket, or to observe it in a dry run.
-    Registered(Identity),
-    /// To check whether the registered plugin behind this socket still answers.
-    Checked(Identity),
+    /// To register the plugin behind the socket, or to observe it in a dry run.
+    Registered,
+    /// To check whether the registered plugin behind the socket still answers.
+    Checked,
     /// To deregister the plugin, or to end after a cancellation.
     Gone,
 }
 
 /// Returns the action that a path needs: `desired` is the socket that exists there, `actual` the
-/// socket whose plugin a handler knows, and `running` the purpose of the operation that runs. If a
-/// plugin must be deregistered although its socket exists, the caller passes `None` as `desired`.
+/// socket whose plugin a handler knows, and `running` the purpose of the operation that runs, with
+/// the socket that it is about. If a plugin must be deregistered although its socket exists, the
+/// caller passes `None` as `desired`.
 pub fn action(
     desired: Option<Identity>,
     actual: Option<Identity>,
-    running: Option<Target>,
+    running: Option<(Target, Identity)>,
 ) -> Option<Action> {
     match (running, desired, actual) {
-        (Some(Target::Gone), _, _) => None,
-        (Some(Target::Registered(identity) | Target::Checked(identity)), desired, _) => {
-            (desired != Some(identity)).then_some(Action::Cancel)
-        }
+        (Some((Target::Gone, _)), _, _) => None,
+        (Some((_, about)), desired, _) => (desired != Some(about)).then_some(Action::Cancel),
         (None, desired, Some(actual)) => (desired != Some(actual)).then_some(Action::Deregister),
         (None, Some(_), None) => Some(Action::Register),
         (None, None, None) => None,
@@ -65,25 +64,24 @@ mod tests {
     #[test]
     fn each_state_of_a_socket_has_one_action() {
         use Action::{Cancel, Deregister, Register};
+        let operation = |target| Some((target, ONE));
+        let registering = operation(Target::Registered);
+        let checking = operation(Target::Checked);
+        let leaving = operation(Target::Gone);
         let table = [
             (None, None, None, None),
             (Some(ONE), None, None, Some(Register)),
             (Some(ONE), Some(ONE), None, None),
             (Some(OTHER), Some(ONE), None, Some(Deregister)),
             (None, Some(ONE), None, Some(Deregister)),
-            (Some(ONE), None, Some(Target::Registered(ONE)), None),
-            (Some(ONE), Some(ONE), Some(Target::Registered(ONE)), None),
-            (
-                Some(OTHER),
-                None,
-                Some(Target::Registered(ONE)),
-                Some(Cancel),
-            ),
-            (None, Some(ONE), Some(Target::Registered(ONE)), Some(Cancel)),
-            (Some(ONE), Some(ONE), Some(Target::Checked(ONE)), None),
-            (None, Some(ONE), Some(Target::Checked(ONE)), Some(Cancel)),
-            (Some(ONE), None, Some(Target::Gone), None),
-            (None, None, Some(Target::Gone), None),
+            (Some(ONE), None, registering, None),
+            (Some(ONE), Some(ONE), registering, None),
+            (Some(OTHER), None, registering, Some(Cancel)),
+            (None, Some(ONE), registering, Some(Cancel)),
+            (Some(ONE), Some(ONE), checking, None),
+            (None, Some(ONE), checking, Some(Cancel)),
+            (Some(ONE), None, leaving, None),
+            (None, None, leaving, None),
         ];
         for (desired, actual, running, expected) in table {
             let got = action(desired, actual, running);

@@ -87,7 +87,7 @@ impl Socket {
         if let Some(active) = &self.active {
             let operation = active.operation.as_ref();
             match (&active.target, operation) {
-                (Target::Checked(_), _) => {}
+                (Target::Checked, _) => {}
                 (_, Some(operation)) => return operation.shown_state(),
                 (_, None) => return State::Deregistering,
             }

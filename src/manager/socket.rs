@@ -155,7 +155,7 @@ impl Socket {
             }
             actual = Some(registered.identity);
         }
-        let running = self.active.as_ref().map(|active| active.target);
+        let running = self.active.as_ref().map(|it| (it.target, it.identity));
         action(desired, actual, running)
     }
 

@@ -325,7 +325,7 @@ impl Visit<'_> {
         } else {
             Goal::Check(plugin)
         };
-        self.start_operation((Target::Checked(identity), identity, 0), |execution| {
+        self.start_operation((Target::Checked, identity, 0), |execution| {
             Operation::start_dial(goal, execution)
         });
     }
@@ -351,8 +351,7 @@ impl Visit<'_> {
             (None, Mode::Register) => Goal::Register { is_new, known },
             (None, Mode::Observe) => Goal::Observe { is_new },
         };
-        let target = Target::Registered(identity);
-        self.start_operation((target, identity, number), |execution| {
+        self.start_operation((Target::Registered, identity, number), |execution| {
             Operation::start_dial(goal, execution)
         });
     }
