@@ -227,12 +227,21 @@ impl Manager {
         }
         for saved in state.plugins {
             let (plugin, identity, is_announced) = saved.into_plugin();
-            let mut restored =
-                Registered::new(plugin, identity, KnownBy::Restored { is_announced });
+            let path = plugin.socket.clone();
+            if path.as_os_str().is_empty() {
+                continue;
+            }
+            let Some(socket) = self.sockets.get_or_insert(&path) else {
+                continue;
+            };
+            let known_by = KnownBy::Restored { is_announced };
+            let mut restored = Registered::new(plugin, identity, known_by);
             if is_announced {
                 restored.health.check_at = Some(self.context.now + DEVICE_GRACE);
             }
-            self.sockets.restore(restored, &mut self.context);
+            socket.set_registered(restored, &mut self.context);
+            let id = socket.id;
+            self.visit(id, |_| {}); // Sets the deadline, and notes that the record is new.
         }
     }
 

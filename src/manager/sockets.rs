@@ -12,9 +12,8 @@ use super::event::{EventKind, PluginEvent};
 use super::ids::{self, SocketId};
 use super::names::Names;
 use super::operation::Event;
-use super::registered::{KnownBy, Registered};
+use super::registered::KnownBy;
 use super::socket::Socket;
-use super::timers::Timer;
 use crate::config::{DEVICE_GRACE, OnDown};
 use crate::handler::{HandlerTable, Plugin};
 use crate::octets::PathKey;
@@ -281,21 +280,6 @@ impl Sockets {
             socket.deregister_restored(gone.restored, gone.identity, context);
         }
     }
-
-    /// Restores a plugin that was registered before a restart.
-    pub(super) fn restore(&mut self, registered: Registered, context: &mut Context) {
-        let path = registered.plugin.socket.clone();
-        if path.as_os_str().is_empty() {
-            return;
-        }
-        if let Some(socket) = self.get_or_insert(&path) {
-            socket.set_registered(registered, context);
-            socket.note_changes(context);
-            let at = socket.deadline(context);
-            let (timer, deadline) = (Timer::Socket(socket.id), &mut socket.applied.deadline);
-            context.timers.set(timer, deadline, at);
-        }
-    }
 }
 
 impl Socket {
@@ -336,7 +320,7 @@ impl Socket {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::manager::registered::Down;
+    use crate::manager::registered::{Down, Registered};
     use crate::time::Time;
 
     fn add_socket(sockets: &mut Sockets, path: &str) -> SocketId {
