@@ -285,18 +285,15 @@ impl Manager {
         for socket in self.sockets.iter() {
             self.check_claims(socket);
             let deadline = socket.applied.deadline;
-            let is_in_time = match (deadline.at(), socket.deadline(&self.context)) {
-                (Some(at), Some(derived)) => {
-                    at == derived || at < derived && socket.active.is_some()
-                }
-                (None, None) => true,
-                _ => false,
-            };
+            let (at, derived) = (deadline.at(), socket.deadline(&self.context));
+            let may_be_early = at.is_some() && socket.active.is_some();
+            let is_in_time = at == derived || may_be_early && at < derived;
             assert!(is_in_time, "{:?}: {deadline:?}", socket.path);
-            if deadline.at().is_some() {
+            if at.is_some() {
                 assert!(timers.has(Timer::Socket(socket.id), deadline));
                 deadlines += 1;
             }
+            owned += socket.connection_count();
         }
         assert_eq!(deadlines, timers.len(), "a deadline has no owner");
         let count =
@@ -312,11 +309,6 @@ impl Manager {
             self.names.instance_count() <= *plugins,
             "a name has a plugin that is not registered"
         );
-        owned += self
-            .sockets
-            .iter()
-            .map(Socket::connection_count)
-            .sum::<usize>();
         assert_eq!(owned, connections.len(), "a connection has no owner");
     }
 
