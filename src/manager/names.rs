@@ -83,7 +83,9 @@ impl Names {
         let (_, lock) = name.queue.remove(place);
         // mutation: a name that is released is given to no other operation
         let next = (lock == Lock::Held).then(|| name.grant_next()).flatten();
-        self.remove_if_unused(plugin);
+        if name.is_unused() {
+            self.names.remove(&NameKey(plugin.clone()));
+        }
         next
     }
 
@@ -147,13 +149,15 @@ impl Names {
         plugin: &Arc<Plugin>,
         socket: SocketId,
     ) -> Option<Arc<Plugin>> {
-        let instances = &mut self.name_mut(plugin)?.instances;
-        let place = instances.iter().position(|it| it.socket == socket)?;
-        instances.remove(place);
-        let was_current = place == instances.len();
-        let promoted = instances.last().filter(|_| was_current);
+        let name = self.name_mut(plugin)?;
+        let place = name.instances.iter().position(|it| it.socket == socket)?;
+        name.instances.remove(place);
+        let was_current = place == name.instances.len();
+        let promoted = name.instances.last().filter(|_| was_current);
         let promoted = promoted.map(|instance| instance.plugin.clone());
-        self.remove_if_unused(plugin);
+        if name.is_unused() {
+            self.names.remove(&NameKey(plugin.clone()));
+        }
         promoted
     }
 
@@ -175,18 +179,14 @@ impl Names {
     fn name_mut(&mut self, plugin: &Arc<Plugin>) -> Option<&mut Name> {
         self.names.get_mut(&NameKey(plugin.clone()))
     }
-
-    /// Removes a name, unless it has instances, or a socket holds it or waits for it.
-    fn remove_if_unused(&mut self, plugin: &Arc<Plugin>) {
-        let key = NameKey(plugin.clone());
-        let name = self.names.get(&key);
-        if name.is_some_and(|it| it.instances.is_empty() && it.queue.is_empty()) {
-            self.names.remove(&key);
-        }
-    }
 }
 
 impl Name {
+    /// Returns whether the name has no instances, and no socket holds it or waits for it.
+    fn is_unused(&self) -> bool {
+        self.instances.is_empty() && self.queue.is_empty()
+    }
+
     /// Gives the name to the operation that has waited for it longest, and returns its socket.
     fn grant_next(&mut self) -> Option<SocketId> {
         let mut queue = self.queue.iter_mut();
