@@ -287,7 +287,7 @@ pub(crate) const MISTAKES: [Mistake; 51] = [
     },
     Mistake {
         what: "a response that follows changes has a length",
-        wrong: "head(Status::OK, ContentType::JSON, \"Content-Length: 0\\r\\n\")",
+        wrong: "encode_head(Status::OK, ContentType::JSON, \"Content-Length: 0\\r\\n\")",
         finder: Finder::FuzzTargets,
     },
     Mistake {
