@@ -300,8 +300,7 @@ fn take_lock(run_dir: Option<&Path>) -> io::Result<Option<(PathBuf, FileLock)>> 
         io::Error::other(format!("cannot lock {path}: {error}"))
     })?;
     if lock.is_none() {
-        let holder = file_lock::holder(&path);
-        let holder = holder.map_or_else(String::new, |pid| format!(" pid={pid}"));
+        let holder = file_lock::describe_holder(file_lock::holder(&path));
         let lock = escape::path(&path);
         log::info!(
             "another plugind maintains the links to plugins by name, so this one does not \
