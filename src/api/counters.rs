@@ -3,8 +3,6 @@
 //! The events and measurements of the plugin manager are counted here. A plugin chooses its type
 //! and its status codes, so each table has a limit, and types without a handler count as `other`.
 
-use std::time::Duration;
-
 use super::Event;
 use super::histogram::Histogram;
 use crate::handler::Plugin;
@@ -28,7 +26,8 @@ pub struct Counters {
     pub(super) events: Table<u64>,
     /// By name.
     pub(super) limit_hits: Table<u64>,
-    pub(super) turns: u64,
+    /// The turns of the loop.
+    pub turns: u64,
 }
 
 /// Counts or durations by labels, in at most [`MAX_ROWS`] rows. Unused labels are empty.
@@ -80,8 +79,10 @@ impl Counters {
             EventKind::AttemptFailed { failure, .. } => result_of(failure),
             _ => return,
         };
-        let plugin = event.plugin.as_deref();
-        let kind = plugin.map_or(UNKNOWN, |plugin| type_of(plugin, manager));
+        let kind = match &event.plugin {
+            Some(plugin) => type_of(plugin, manager),
+            None => UNKNOWN,
+        };
         *self.registrations.find_or_add_row([kind, result, ""]) += 1;
     }
 
@@ -89,7 +90,8 @@ impl Counters {
     pub fn record_measurement(&mut self, measurement: &Measurement, manager: &Manager) {
         match measurement {
             Measurement::Called { method, code, took } => {
-                self.record_call(method, code.name(), *took);
+                let labels = [method.strip_prefix('/').unwrap_or(method), code.name(), ""];
+                self.calls.find_or_add_row(labels).observe(*took);
             }
             Measurement::Ran {
                 plugin,
@@ -108,16 +110,6 @@ impl Counters {
     /// Counts that something had to wait or was refused because of a limit.
     pub fn count_limit_hit(&mut self, limit: &'static str) {
         *self.limit_hits.find_or_add_row([limit, "", ""]) += 1;
-    }
-
-    /// Counts a turn of the loop.
-    pub fn count_turn(&mut self) {
-        self.turns += 1;
-    }
-
-    fn record_call(&mut self, method: &str, code: &str, took: Duration) {
-        let method = method.strip_prefix('/').unwrap_or(method);
-        self.calls.find_or_add_row([method, code, ""]).observe(took);
     }
 }
 

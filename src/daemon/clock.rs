@@ -36,11 +36,6 @@ impl Clock {
     pub(super) fn advance(&mut self, time: Duration) {
         self.origin -= time;
     }
-
-    /// Returns the time that is left until `at`, or zero if `at` has passed.
-    pub(super) fn time_until(self, at: Time) -> Duration {
-        at.saturating_since(self.now())
-    }
 }
 
 /// Returns the current wall-clock time, since the Unix epoch.

@@ -7,7 +7,7 @@ use std::io::{self, Read as _, Write as _};
 
 use mio::event::Event;
 use mio::net::UnixStream;
-use nix::sys::socket::{UnixCredentials, getsockopt, sockopt};
+use nix::sys::socket::{getsockopt, sockopt};
 
 use crate::http2::Endpoint;
 use crate::manager::Process;
@@ -58,7 +58,7 @@ impl Connection {
 
     /// Records an event that the loop has reported.
     pub(super) fn record_event(&mut self, event: &Event) {
-        let is_ending = is_end(event);
+        let is_ending = event.is_read_closed() || event.is_error();
         self.is_ending |= is_ending;
         self.is_readable |= event.is_readable() || is_ending;
     }
@@ -118,7 +118,7 @@ impl Connection {
 
     /// Reads once. `buffer` must not be empty.
     fn read(&mut self, buffer: &mut [u8]) -> Transfer {
-        match retry_interrupted(|| self.stream.read(buffer)) {
+        match self.stream.read(buffer) {
             Ok(0) => Transfer::Closed(None),
             Ok(n) => {
                 // epoll(7): "the condition that the read/write I/O space is exhausted can also be
@@ -130,6 +130,7 @@ impl Connection {
                 self.is_readable = !is_exhausted;
                 Transfer::Bytes(n)
             }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => self.read(buffer),
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                 self.is_readable = false;
                 if self.is_broken {
@@ -147,8 +148,9 @@ impl Connection {
     /// After a failed write, the connection is still read to its end, because the answer to an
     /// earlier write may be unread.
     pub(super) fn write(&mut self, bytes: &[u8]) -> Transfer {
-        match retry_interrupted(|| self.stream.write(bytes)) {
+        match self.stream.write(bytes) {
             Ok(n) => Transfer::Bytes(n),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => self.write(bytes),
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => Transfer::WouldBlock,
             Err(error) => {
                 self.is_broken = true;
@@ -172,38 +174,20 @@ impl Connection {
             }
         }
         if !final_bytes.is_empty() {
-            let _ = retry_interrupted(|| self.stream.write(final_bytes));
+            let _ = self.write(final_bytes);
         }
     }
-}
-
-/// Returns whether an event reports that the peer will not send more, or that the connection broke.
-pub(super) fn is_end(event: &Event) -> bool {
-    event.is_read_closed() || event.is_error()
 }
 
 /// Returns the peer process: the one that called `listen`, or `connect` for an accepted connection.
 pub(super) fn peer_process(stream: &UnixStream) -> Option<Process> {
-    let peer = peer_credentials(stream)?;
-    // The kernel reports 0 for a process in a PID namespace that is not visible here.
-    let pid = u32::try_from(peer.pid()).ok().filter(|pid| *pid > 0);
+    let peer = getsockopt(stream, sockopt::PeerCredentials).ok()?;
+    let pid = match u32::try_from(peer.pid()) {
+        Ok(pid) if pid > 0 => Some(pid),
+        _ => None, // The process is in a PID namespace that is not visible here.
+    };
     let uid = peer.uid();
     Some(Process { pid, uid })
-}
-
-/// Returns the credentials of the peer process.
-pub(super) fn peer_credentials(stream: &UnixStream) -> Option<UnixCredentials> {
-    getsockopt(stream, sockopt::PeerCredentials).ok()
-}
-
-/// Repeats a system call until it is not interrupted by a signal.
-fn retry_interrupted(mut call: impl FnMut() -> io::Result<usize>) -> io::Result<usize> {
-    loop {
-        match call() {
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            result => return result,
-        }
-    }
 }
 
 /// The size in bytes of the buffer for reading while hanging up: more than the few small frames
@@ -271,8 +255,8 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("a.sock");
         let _listener = UnixListener::bind(&path).unwrap();
-        let peer = peer_credentials(&UnixStream::connect(&path).unwrap()).unwrap();
-        assert_eq!(u32::try_from(peer.pid()), Ok(std::process::id()));
+        let peer = peer_process(&UnixStream::connect(&path).unwrap()).unwrap();
+        assert_eq!(peer.pid, Some(std::process::id()));
     }
 
     #[test]

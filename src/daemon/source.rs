@@ -58,6 +58,7 @@ impl Source {
     /// Returns the source of a token.
     pub(super) fn of(token: Token) -> Self {
         let id = (token.0 / KINDS) as u64;
+        let conn = ConnectionId(u32::try_from(id).unwrap_or(u32::MAX));
         match (token.0 % KINDS, id) {
             (0, 0) => Self::Inotify,
             (0, 1) => Self::Wake,
@@ -66,16 +67,12 @@ impl Source {
             (0, 4) => Self::RegistrationListener,
             (0, 5) => Self::DevicePluginsDir,
             (0, _) => Self::Program,
-            (1, _) => Self::Connection(connection_id(id)),
-            (2, _) => Self::PeerProcess(connection_id(id)),
+            (1, _) => Self::Connection(conn),
+            (2, _) => Self::PeerProcess(conn),
             (3, _) => Self::ApiClient(ClientId(id)),
             (_, _) => Self::RegistrationClient(RegistrationClientId(id)),
         }
     }
-}
-
-fn connection_id(id: u64) -> ConnectionId {
-    ConnectionId(u32::try_from(id).unwrap_or(u32::MAX))
 }
 
 /// The distance between the tokens of two successive ids: a power of two, at least the number of

@@ -298,7 +298,7 @@ fn directories_and_limits_are_counted_as_the_watch_reports_them() {
         scraped.counters.record_event(&event, &world.manager);
     }
     scraped.counters.count_limit_hit(plugind::api::CLIENTS);
-    scraped.counters.count_turn();
+    scraped.counters.turns += 1;
     let scraped = scraped.scrape(&mut world);
     let event = |reason| scraped.get("plugind_events_total", &[("reason", reason)]);
     assert_eq!(event("DirectoryLost"), Some(2));

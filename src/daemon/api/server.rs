@@ -21,6 +21,7 @@ use std::process;
 use mio::Registry;
 use mio::event::Event;
 use mio::net::UnixStream;
+use nix::sys::socket::{getsockopt, sockopt};
 use nix::unistd::Uid;
 use serde_json::json;
 
@@ -29,7 +30,6 @@ use super::listener::Listener;
 use crate::api::{self, Access, Change, ClientId, EventLog, Response, Selection, Server, Status};
 use crate::config::{API_CLIENTS, API_STOP_GRACE, Config};
 use crate::daemon::clock::{Calendar, time_of_day};
-use crate::daemon::connection;
 use crate::daemon::process::peer_groups::is_in_group;
 use crate::daemon::source::Source;
 use crate::escape;
@@ -131,7 +131,7 @@ impl Api {
             return Some(Time::ZERO);
         }
         let listeners = self.listeners.iter();
-        let accepting = listeners.filter_map(|it| it.acceptor.poll_timeout());
+        let accepting = listeners.filter_map(|it| it.acceptor.ready_at);
         let stop_at = self.stop_at.filter(|_| !self.clients.is_empty());
         let work_at = self.server.next_work_time(manager.generation());
         let times = [self.server.poll_timeout(), work_at, stop_at];
@@ -217,7 +217,7 @@ impl Api {
 
     /// Returns whether a client waits for a reload.
     pub(crate) fn is_reload_wanted(&self) -> bool {
-        self.reloads.as_ref().is_some_and(|ids| !ids.is_empty())
+        matches!(&self.reloads, Some(clients) if !clients.is_empty())
     }
 
     /// Responds to the clients that wait for a reload.
@@ -298,7 +298,7 @@ impl Api {
         registry: &Registry,
         now: Time,
     ) -> io::Result<bool> {
-        let peer = connection::peer_credentials(&stream);
+        let peer = getsockopt(&stream, sockopt::PeerCredentials).ok();
         let may_allocate = peer.zip(self.allocate_group);
         let may_allocate =
             may_allocate.is_some_and(|(peer, group)| is_in_group(&stream, peer.gid(), group));

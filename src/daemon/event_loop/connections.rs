@@ -62,7 +62,7 @@ impl Connections {
     }
 
     pub(crate) fn get_mut(&mut self, conn: ConnectionId) -> Option<&mut Connection> {
-        self.by_id.get_mut(&conn).map(|held| &mut held.connection)
+        Some(&mut self.by_id.get_mut(&conn)?.connection)
     }
 
     /// Requests that the loop report room to write from now on.
@@ -89,14 +89,13 @@ impl Connections {
 
     /// Returns whether the loop reports room to write, because a write had to wait before.
     pub(crate) fn is_room_reported(&self, conn: ConnectionId) -> bool {
-        let held = self.by_id.get(&conn);
-        held.is_some_and(|held| held.is_room_reported)
+        matches!(self.by_id.get(&conn), Some(held) if held.is_room_reported)
     }
 
     /// Removes a connection and returns it. Dropping the connection removes it from the loop.
     pub(crate) fn remove(&mut self, conn: ConnectionId) -> Option<Connection> {
         self.unqueue(conn);
-        self.by_id.remove(&conn).map(|held| held.connection)
+        Some(self.by_id.remove(&conn)?.connection)
     }
 
     /// Records an event that the loop has reported about a connection, and queues the connection.
@@ -141,8 +140,10 @@ impl Connections {
     /// Returns whether a connection may have messages that were not handled yet, and clears the
     /// flag. Returns `true` if the connection has ended.
     pub(crate) fn take_has_messages(&mut self, conn: ConnectionId) -> bool {
-        let held = self.by_id.get_mut(&conn);
-        held.is_none_or(|held| std::mem::take(&mut held.has_messages))
+        match self.by_id.get_mut(&conn) {
+            Some(held) => std::mem::take(&mut held.has_messages),
+            None => true,
+        }
     }
 
     fn unqueue(&mut self, conn: ConnectionId) {
@@ -157,11 +158,14 @@ impl Connections {
     /// Removes the connection to serve next from its queue and returns it. Busy connections take
     /// turns with the others.
     pub(crate) fn pop_next(&mut self) -> Option<ConnectionId> {
-        let is_other_first = self.was_busy || self.busy.is_empty();
-        let other = is_other_first.then(|| self.ready.pop_front()).flatten();
-        self.was_busy = other.is_none() && !self.busy.is_empty();
-        let conn = other.or_else(|| self.busy.pop_front());
-        let conn = conn.or_else(|| self.ready.pop_front())?;
+        let is_turn_of_busy = !self.was_busy || self.ready.is_empty();
+        self.was_busy = is_turn_of_busy && !self.busy.is_empty();
+        let queue = if self.was_busy {
+            &mut self.busy
+        } else {
+            &mut self.ready
+        };
+        let conn = queue.pop_front()?;
         if let Some(held) = self.by_id.get_mut(&conn) {
             held.is_queued = false;
         }

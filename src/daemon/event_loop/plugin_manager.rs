@@ -69,6 +69,8 @@ pub struct PluginManager {
     poll: Poll,
     /// The events of the last wait.
     events: Events,
+    /// Whether the descriptor of [`PluginManager::wake_on`] became readable in the last turn.
+    pub(in crate::daemon) is_woken: bool,
     clock: Clock,
     watch: Watch,
     inotify: Inotify,
@@ -161,6 +163,7 @@ impl PluginManager {
             directories_checked: Time::ZERO,
             poll,
             events: Events::with_capacity(EVENTS),
+            is_woken: false,
             clock,
             watch,
             inotify: Inotify::new(registry, Source::Inotify.token()),
@@ -239,11 +242,12 @@ impl PluginManager {
     /// until the descriptor is readable.
     pub fn poll_timeout(&self) -> Option<Duration> {
         let is_any_ready = self.connections.is_any_ready() || self.programs.is_any_ready();
-        let is_any_ready = is_any_ready || self.watch.backlog() > 0;
-        if self.may_have_more_events() || self.is_inotify_ready || is_any_ready {
+        let is_any_ready = is_any_ready || self.is_inotify_ready || self.watch.backlog() > 0;
+        // If the last wait returned as many events as one can, there may be more.
+        if is_any_ready || self.events.iter().count() == EVENTS {
             return Some(Duration::ZERO);
         }
-        let manager = self.manager.poll_timeout().map(|(at, _)| at);
+        let (manager, _) = self.manager.poll_timeout().unzip();
         let watch = self.watch.poll_timeout();
         let file = self.state_file.as_ref().and_then(StateFile::poll_timeout);
         let links = self.links.as_ref().and_then(ByName::poll_timeout);
@@ -254,8 +258,8 @@ impl PluginManager {
         let cdi_dir = self.cdi_dir.as_ref().and_then(CdiDir::poll_timeout);
         let own = [manager, watch, file, links, cdi_dir];
         let next = own.into_iter().chain([mounts, api, device_plugins]);
-        let next = next.flatten().min();
-        next.map(|at| self.clock.time_until(at))
+        let next = next.flatten().min()?;
+        Some(next.saturating_since(self.clock.now()))
     }
 
     /// Waits for events, at most for `timeout`, and handles them.
@@ -264,7 +268,7 @@ impl PluginManager {
     /// is left to the next turn.
     pub fn turn(&mut self, timeout: Option<Duration>) -> io::Result<()> {
         self.wait(timeout)?;
-        self.counters.count_turn();
+        self.counters.turns += 1;
         let now = self.clock.now();
         self.watch.handle_timeout(now);
         if self.mounts.handle_timeout(now) {
@@ -322,7 +326,7 @@ impl PluginManager {
     /// Makes the kernel kill the programs of handlers when the thread that takes turns ends. Must
     /// be called only if that thread lives as long as the process.
     pub fn kill_programs_with_thread(&mut self) {
-        self.programs.set_die_with_thread();
+        self.programs.die_with_thread = true;
     }
 
     /// Adds a descriptor that ends waits when it becomes readable, for a caller without a loop of
@@ -333,13 +337,6 @@ impl PluginManager {
         let registry = self.poll.registry();
         let token = Source::Wake.token();
         registry.register(&mut SourceFd(&fd), token, Interest::READABLE)
-    }
-
-    /// Returns whether the descriptor of [`PluginManager::wake_on`] became readable in the last
-    /// turn.
-    pub(crate) fn is_woken(&self) -> bool {
-        let token = Source::Wake.token();
-        self.events.iter().any(|event| event.token() == token)
     }
 
     /// Answers a question that a handler left [`crate::handler::Answer::Pending`].
@@ -463,13 +460,14 @@ impl PluginManager {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             polled => polled?,
         }
+        self.is_woken = false;
         for event in &self.events {
             match Source::of(event.token()) {
                 Source::Inotify => self.is_inotify_ready = true,
-                Source::Wake => {} // The caller checks `is_woken`.
+                Source::Wake => self.is_woken = true,
                 Source::Connection(conn) => self.connections.record_event(conn, event),
                 Source::PeerProcess(conn) => self.ended.push(conn),
-                Source::Program => self.programs.record_event(),
+                Source::Program => self.programs.is_any_running_ready = true,
                 Source::Mounts => self.mounts.record_change(),
                 Source::RegistrationListener
                 | Source::DevicePluginsDir
@@ -490,19 +488,15 @@ impl PluginManager {
     /// mio waits for whole milliseconds, which is too long before the next dial of a plugin that is
     /// about to listen.
     fn wait_briefly(&self, longest: Option<Duration>) -> io::Result<Option<Duration>> {
-        let Some(brief) = longest.filter(|it| !it.is_zero() && *it < MILLISECOND) else {
-            return Ok(longest);
+        let brief = match longest {
+            Some(brief) if !brief.is_zero() && brief < MILLISECOND => brief,
+            _ => return Ok(longest),
         };
         let mut polled = [PollFd::new(self.as_fd(), PollFlags::POLLIN)];
         match ppoll(&mut polled, Some(brief.into()), None) {
             Ok(_) | Err(Errno::EINTR) => Ok(Some(Duration::ZERO)),
             Err(errno) => Err(errno.into()),
         }
-    }
-
-    /// Returns whether the last wait returned as many events as one wait can: there may be more.
-    fn may_have_more_events(&self) -> bool {
-        self.events.iter().count() == EVENTS
     }
 
     /// Carries out the outputs of the manager, and releases the locks that are not needed any more.
@@ -568,7 +562,9 @@ impl PluginManager {
                     self.counters
                         .record_measurement(&measurement, &self.manager);
                 }
-                manager::Output::Spawn { id, program } => self.programs.enqueue(id, program),
+                manager::Output::Spawn { id, program } => {
+                    self.programs.waiting.push_back((id, program));
+                }
                 manager::Output::Kill(id) => self.kill_program(id, now),
                 manager::Output::Hangup { conn, final_bytes } => {
                     if let Some(connection) = self.connections.remove(conn) {

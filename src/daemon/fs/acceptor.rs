@@ -36,9 +36,9 @@ pub(crate) struct Acceptor {
     /// passed in.
     file: Option<OwnFile>,
     listener: UnixListener,
-    /// The time of the next call of accept(2), or `None` until the loop reports a connection. The
-    /// loop reports readiness only when it changes.
-    ready_at: Option<Time>,
+    /// The time of the next call of [`Acceptor::accept`], or `None` until the loop reports a
+    /// connection. The loop reports readiness only when it changes.
+    pub(crate) ready_at: Option<Time>,
 }
 
 impl Acceptor {
@@ -87,11 +87,6 @@ impl Acceptor {
     /// Records that the loop has reported a connection. A pause after a failure is not cut short.
     pub(crate) fn record_readiness(&mut self) {
         self.ready_at.get_or_insert(Time::ZERO);
-    }
-
-    /// Returns when to call [`Acceptor::accept`] even if the loop reports nothing.
-    pub(crate) fn poll_timeout(&self) -> Option<Time> {
-        self.ready_at
     }
 
     /// Accepts a connection. Returns `None` if no connection is waiting, and for [`ACCEPT_RETRY`]

@@ -19,8 +19,8 @@ pub(super) struct Buffer {
     is_line_open: bool,
     /// Whether the last attempt to write failed for a reason other than lack of room.
     is_broken: bool,
-    /// The time of the next attempt to write.
-    retry_at: Option<Time>,
+    /// The time of the next [`Buffer::flush`] even if nothing more is logged.
+    pub(super) retry_at: Option<Time>,
 }
 
 /// The origin of a line, which determines how much of the buffer the line may fill.
@@ -80,11 +80,6 @@ impl Buffer {
         } else if self.retry_at.is_none_or(|at| at <= now) {
             self.retry_at = Some(now + LOG_RETRY);
         }
-    }
-
-    /// Returns when to call [`Buffer::flush`] even if nothing more is logged.
-    pub(super) fn poll_timeout(&self) -> Option<Time> {
-        self.retry_at
     }
 
     /// Returns the number of lines that were lost, and resets the number. Returns `None` if no line
@@ -167,17 +162,17 @@ mod tests {
     fn buffered_lines_are_retried_after_a_pause() {
         let (mut reader, sink) = pipe();
         let mut buffer = Buffer::default();
-        assert_eq!(buffer.poll_timeout(), None);
+        assert_eq!(buffer.retry_at, None);
         fill(&mut buffer, &sink);
         let at = Time::ZERO + LOG_RETRY;
-        assert_eq!(buffer.poll_timeout(), Some(at));
+        assert_eq!(buffer.retry_at, Some(at));
         let early = Time::from_millis(1);
         buffer.add(&vec![b'x'; 60_000], Origin::Peer, &sink, early);
-        assert_eq!(buffer.poll_timeout(), Some(at), "a line does not delay it");
+        assert_eq!(buffer.retry_at, Some(at), "a line does not delay it");
         buffer.flush(&sink, at);
-        assert_eq!(buffer.poll_timeout(), Some(at + LOG_RETRY));
+        assert_eq!(buffer.retry_at, Some(at + LOG_RETRY));
         drain(&mut buffer, &mut reader, &sink);
-        assert_eq!(buffer.poll_timeout(), None);
+        assert_eq!(buffer.retry_at, None);
         assert!(buffer.bytes.capacity() <= KEPT, "memory is given back");
     }
 
@@ -188,7 +183,7 @@ mod tests {
         let mut buffer = Buffer::default();
         for count in 1..=3 {
             buffer.add(b"line\n", Origin::Daemon, &sink, Time::ZERO);
-            assert_eq!((buffer.lost, buffer.poll_timeout()), (count, None));
+            assert_eq!((buffer.lost, buffer.retry_at), (count, None));
             assert_eq!(buffer.take_lost(), None, "the report would be lost, too");
         }
     }

@@ -1,7 +1,7 @@
 //! The filter: which records are logged.
 
 use env_logger::{Builder, Logger};
-use log::{LevelFilter, Metadata};
+use log::LevelFilter;
 
 use crate::escape;
 
@@ -13,7 +13,7 @@ pub(super) struct Filter {
     /// The valid directives that were passed to [`Filter::new`].
     initial: String,
     /// Used for its filter only, not for writing.
-    current: Logger,
+    pub(super) current: Logger,
 }
 
 /// The reason why directives are refused.
@@ -74,11 +74,6 @@ impl Filter {
         Ok(())
     }
 
-    /// Returns whether a record is logged.
-    pub(super) fn admits(&self, metadata: &Metadata<'_>) -> bool {
-        log::Log::enabled(&self.current, metadata)
-    }
-
     /// Returns the most detailed level at which any record is logged.
     pub(super) fn max_level(&self) -> LevelFilter {
         self.current.filter()
@@ -115,7 +110,7 @@ const CRATE: &str = env!("CARGO_PKG_NAME");
 
 #[cfg(test)]
 mod tests {
-    use log::Level;
+    use log::{Level, Log as _, Metadata};
 
     use super::*;
 
@@ -124,7 +119,7 @@ mod tests {
         ["plugind::daemon", "plugind::watch"].map(|module| {
             let levels = Level::iter().filter(|level| {
                 let metadata = Metadata::builder().target(module).level(*level).build();
-                *level <= filter.max_level() && filter.admits(&metadata)
+                *level <= filter.max_level() && filter.current.enabled(&metadata)
             });
             levels.max()
         })

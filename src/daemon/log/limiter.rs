@@ -20,7 +20,7 @@ pub(super) struct Limiter {
     /// Sorted by subject as [`cmp_length_then_end`] sorts.
     by_subject: Vec<(String, Bucket)>,
     /// The time at which the suppressed lines are reported, if there are any.
-    report_at: Option<Time>,
+    pub(super) report_at: Option<Time>,
 }
 
 /// A token bucket. Lines are admitted until the bucket is empty, so the last line may take more
@@ -85,11 +85,6 @@ impl Limiter {
         self.all.charge(self.share, octets, now);
     }
 
-    /// Returns when to report suppressed lines, or `None` if there are none.
-    pub(super) fn poll_timeout(&self) -> Option<Time> {
-        self.report_at
-    }
-
     /// Returns the subjects of suppressed lines with the numbers of these lines, and resets the
     /// numbers. Lines that are not counted for a subject have the subject `log`.
     pub(super) fn take_suppressed(&mut self) -> Vec<(String, u64)> {
@@ -107,21 +102,18 @@ impl Limiter {
     /// Returns the bucket of a subject. If it is missing, adds a full one, in place of the fullest
     /// of the others if there are too many.
     fn get_or_insert_bucket(&mut self, subject: &str) -> &mut Bucket {
-        let at = self.find(subject).unwrap_or_else(|at| {
-            if self.by_subject.len() < MAX_LOG_SHARES {
-                let new = (subject.to_owned(), Bucket::default());
-                self.by_subject.insert(at, new);
-                return at;
+        let buckets = &mut self.by_subject;
+        let found = buckets
+            .binary_search_by(|(it, _)| cmp_length_then_end(it.as_bytes(), subject.as_bytes()));
+        let at = match found {
+            Ok(at) => at,
+            Err(at) if buckets.len() < MAX_LOG_SHARES => {
+                buckets.insert(at, (subject.to_owned(), Bucket::default()));
+                at
             }
-            self.replace_fullest(at, subject)
-        });
+            Err(at) => self.replace_fullest(at, subject),
+        };
         &mut self.by_subject[at].1
-    }
-
-    /// Returns the index of a subject's bucket, or `Err` with the index at which to insert it.
-    fn find(&self, subject: &str) -> Result<usize, usize> {
-        self.by_subject
-            .binary_search_by(|(it, _)| cmp_length_then_end(it.as_bytes(), subject.as_bytes()))
     }
 
     /// Replaces the fullest bucket by that of a subject, which belongs before the one at `at`.
@@ -242,7 +234,7 @@ mod tests {
     #[test]
     fn suppressed_lines_are_counted_and_reported() {
         let mut limiter = Limiter::new(LOG_SHARE_OF_PEERS);
-        assert_eq!(limiter.poll_timeout(), None);
+        assert_eq!(limiter.report_at, None);
         while admit_line(&mut limiter, "/r/a.sock", false, Time::ZERO) {}
         assert!(!admit_line(
             &mut limiter,
@@ -251,10 +243,10 @@ mod tests {
             Time::from_millis(10)
         ));
         let due = Time::ZERO + LOG_REPORT_INTERVAL;
-        assert_eq!(limiter.poll_timeout(), Some(due));
+        assert_eq!(limiter.report_at, Some(due));
         assert_eq!(limiter.take_suppressed(), [("/r/a.sock".to_owned(), 2)]);
         assert_eq!(limiter.take_suppressed(), []);
-        assert_eq!(limiter.poll_timeout(), None);
+        assert_eq!(limiter.report_at, None);
     }
 
     #[test]

@@ -142,9 +142,9 @@ impl Logger {
     /// due before the next record.
     pub fn poll_timeout(&self) -> Option<Duration> {
         let state = self.lock_state();
-        let retry = state.buffer.poll_timeout();
-        let next = state.report_due_at().into_iter().chain(retry).min();
-        next.map(|at| self.clock.time_until(at))
+        let retry_at = state.buffer.retry_at;
+        let next = state.report_due_at().into_iter().chain(retry_at).min()?;
+        Some(next.saturating_since(self.clock.now()))
     }
 
     /// Writes what could not be written before, and reports suppressed and lost lines.
@@ -154,7 +154,7 @@ impl Logger {
         if state.report_due_at().is_some_and(|at| at <= now) {
             self.report_suppressed(&mut state, now);
         }
-        if state.buffer.poll_timeout().is_some_and(|at| at <= now) {
+        if state.buffer.retry_at.is_some_and(|at| at <= now) {
             state.buffer.flush(&self.sink, now);
         }
         self.report_lost(&mut state, now);
@@ -176,12 +176,12 @@ impl Logger {
 
 impl Log for Logger {
     fn enabled(&self, metadata: &Metadata<'_>) -> bool {
-        self.lock_state().filter.admits(metadata)
+        self.lock_state().filter.current.enabled(metadata)
     }
 
     fn log(&self, record: &Record<'_>) {
         let mut state = self.lock_state();
-        if !state.filter.admits(record.metadata()) {
+        if !state.filter.current.enabled(record.metadata()) {
             return;
         }
         let now = self.clock.now();
@@ -220,8 +220,8 @@ impl Log for Logger {
 impl State {
     /// Returns when to report suppressed lines, or `None` if there are none.
     fn report_due_at(&self) -> Option<Time> {
-        let limiters = [&self.peers, &self.own];
-        limiters.into_iter().filter_map(Limiter::poll_timeout).min()
+        let times = [self.peers.report_at, self.own.report_at];
+        times.into_iter().flatten().min()
     }
 }
 

@@ -11,7 +11,6 @@ use std::io::{self, Read as _, Seek as _, Write as _};
 use std::mem;
 use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::os::unix::process::ExitStatusExt as _;
-use std::path::Path;
 use std::process::Child;
 
 use mio::unix::SourceFd;
@@ -33,11 +32,11 @@ use crate::handler::{EffectId, Program, ProgramEnd, ProgramOutcome};
 pub(crate) struct Programs {
     running: Vec<Running>,
     /// Whether a running program may have ended or written to standard error.
-    is_any_running_ready: bool,
+    pub(crate) is_any_running_ready: bool,
     /// The programs that have yet to be started, in this order.
-    waiting: VecDeque<(EffectId, Program)>,
+    pub(crate) waiting: VecDeque<(EffectId, Program)>,
     /// Whether programs are killed when the thread that starts them ends.
-    die_with_thread: bool,
+    pub(crate) die_with_thread: bool,
 }
 
 /// Programs that have ended or could not be started.
@@ -57,33 +56,6 @@ struct Running {
 }
 
 impl Programs {
-    /// Makes the kernel kill each program that is started from now on when the thread that starts
-    /// it ends.
-    pub(crate) fn set_die_with_thread(&mut self) {
-        self.die_with_thread = true;
-    }
-
-    /// Queues a program to be started.
-    pub(crate) fn enqueue(&mut self, id: EffectId, program: Program) {
-        self.waiting.push_back((id, program));
-    }
-
-    /// Returns the program that is started next.
-    pub(crate) fn peek_next(&self) -> Option<(EffectId, &Path)> {
-        let next = self.waiting.front();
-        next.map(|(id, program)| (*id, &*program.path))
-    }
-
-    /// Removes the program that would be started next.
-    pub(crate) fn remove_next(&mut self) {
-        self.waiting.pop_front();
-    }
-
-    /// Records that the loop has reported an event of a program.
-    pub(crate) fn record_event(&mut self) {
-        self.is_any_running_ready = true;
-    }
-
     /// Returns whether there is something to do before the loop reports another event.
     pub(crate) fn is_any_ready(&self) -> bool {
         self.is_any_running_ready || !self.waiting.is_empty()

@@ -115,7 +115,7 @@ impl Daemon {
             if let Some(log) = self.log {
                 log.handle_timeout();
             }
-            let is_asked = self.plugins.is_woken() && self.handle_signals()?;
+            let is_asked = self.plugins.is_woken && self.handle_signals()?;
             if is_asked || self.plugins.api.is_reload_wanted() {
                 self.reload_and_answer();
             }

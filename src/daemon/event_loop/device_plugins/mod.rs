@@ -121,7 +121,7 @@ impl DevicePlugins {
 
     /// Returns when to try to accept a client, or `None` until the loop reports one.
     fn accept_time(&self) -> Option<Time> {
-        self.directory.as_ref()?.acceptor.poll_timeout()
+        self.directory.as_ref()?.acceptor.ready_at
     }
 
     /// Accepts clients, reads their calls and writes the answers, a piece of each. Listens again if

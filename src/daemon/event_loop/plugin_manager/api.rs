@@ -182,8 +182,10 @@ impl PluginManager {
 
     /// Responds to the clients that were granted or refused devices.
     fn answer_device_requests(&mut self, now: Time) {
-        let inventory = self.api.inventory.iter();
-        for (client, outcome) in inventory.flat_map(|it| it.leases.take_outcomes()) {
+        let Some(inventory) = &self.api.inventory else {
+            return;
+        };
+        for (client, outcome) in inventory.leases.take_outcomes() {
             let client = ClientId(client);
             let (status, why) = match outcome {
                 Ok(devices) => {

@@ -15,10 +15,13 @@ impl PluginManager {
     /// then. Any other run is about a plugin that is saved already, and is repeated after a
     /// restart. In strict mode, a program that other users can change is not started.
     pub(super) fn start_and_reap_programs(&mut self, now: Time) {
-        while let Some((next, path)) = self.programs.peek_next() {
+        while let Some((next, program)) = self.programs.waiting.front() {
+            let next = *next;
             let problem = match self.trust.mode {
                 TrustMode::Warn => None,
-                TrustMode::Strict => permissions::resolve_trusted_program(path, false).err(),
+                TrustMode::Strict => {
+                    permissions::resolve_trusted_program(&program.path, false).err()
+                }
             };
             let file = self.state_file.as_mut();
             let saved = file.map_or(Ok(()), |file| file.save(&self.manager, now));
@@ -27,7 +30,7 @@ impl PluginManager {
                 (None, Err(reason)) if self.manager.is_add_program(next) => reason,
                 _ => break,
             };
-            self.programs.remove_next();
+            self.programs.waiting.pop_front();
             let end = ProgramEnd::NotStarted(reason);
             self.report_program_end(next, ProgramOutcome::silent(end), now);
         }

@@ -139,9 +139,9 @@ impl Simulation {
             Some(Duration::ZERO)
         } else {
             let listeners = self.listeners.iter().filter(|_| self.plugin.has_room());
-            let accepting = listeners.filter_map(|it| it.acceptor.poll_timeout());
+            let accepting = listeners.filter_map(|it| it.acceptor.ready_at);
             let deadline = accepting.chain(self.plugin.poll_timeout()).min();
-            deadline.map(|at| self.clock.time_until(at))
+            deadline.map(|at| at.saturating_since(self.clock.now()))
         };
         match self.poll.poll(events, timeout) {
             Err(error) if error.kind() != io::ErrorKind::Interrupted => return Err(error),
