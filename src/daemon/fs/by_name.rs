@@ -13,6 +13,7 @@
 //! Nothing is replaced or removed except symbolic links, files with the name [`NEW`] and empty
 //! directories. The process that holds the lock of a run directory maintains the links there.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::fs::{self, DirBuilder};
@@ -106,7 +107,7 @@ impl ByName {
                 | EventKind::FailureNotUndone(_)
                 | EventKind::Promoted
         );
-        let Some(plugin) = event.plugin.as_ref().filter(|_| is_change) else {
+        let (true, Some(plugin)) = (is_change, &event.plugin) else {
             return;
         };
         if self.changed.len() < MAX_CHANGED_LINKS {
@@ -128,7 +129,7 @@ impl ByName {
         if is_scanned && mem::take(&mut self.awaits_scan) {
             self.compare_at = Some(now + READY_TIME);
         }
-        if self.poll_timeout().is_some_and(|at| at <= now) {
+        if matches!(self.poll_timeout(), Some(at) if at <= now) {
             self.set_links(world, LINKS_AT_ONCE, now);
         }
     }
@@ -178,12 +179,16 @@ impl ByName {
     /// queued. Creates the directory of the links if it is missing.
     fn queue_all_and_prune(&mut self, manager: &Manager) -> io::Result<()> {
         create_dir(&self.dir)?;
-        let registered = manager.registered().map(|it| &it.plugin);
-        let plugins = registered.chain(manager.restored_plugins());
-        self.changed.extend(plugins.cloned().map(NameKey));
-        let changed = self.changed.iter();
-        let paths = changed.filter_map(|NameKey(it)| link_path(&self.dir, &it.kind, &it.name));
-        let mut kept: Vec<PathBuf> = paths.collect();
+        for registered in manager.registered() {
+            self.changed.insert(NameKey(registered.plugin.clone()));
+        }
+        for restored in manager.restored_plugins() {
+            self.changed.insert(NameKey(restored.clone()));
+        }
+        let mut kept = Vec::new();
+        for NameKey(it) in &self.changed {
+            kept.extend(link_path(&self.dir, &it.kind, &it.name));
+        }
         kept.sort_unstable();
         for of_type in entries(&self.dir) {
             for link in entries(&of_type) {
@@ -204,46 +209,55 @@ impl ByName {
         let Some(path) = link_path(&self.dir, &changed.kind, &changed.name) else {
             return Ok(()); // The type or name is too long for a file name.
         };
-        let current = world.manager.current_socket(changed);
-        let registered = current.and_then(Socket::registered);
-        let plugin = registered.map(|it| &it.plugin);
-        let plugin = plugin.or_else(|| self.restored_plugin(world.manager, changed));
-        let target = plugin.and_then(|plugin| {
-            let target = self.path_map.translate(&plugin.endpoint);
-            let socket = current.or_else(|| world.manager.socket(&plugin.socket));
-            // A plugin may report any path, and not every handler checks the path by connecting to
-            // it. A socket that the watch has found need not be examined again.
-            let found = socket.filter(|socket| {
-                let desired = socket.desired();
-                desired.is_some_and(|it| !it.identity.is_of_announcement())
-            });
-            let is_found = found.is_some_and(|socket| {
-                let [target, socket] =
-                    [&target, &**socket.path()].map(|it| it.as_os_str().as_bytes());
-                octets::are_equal(target, socket)
-            });
-            let is_socket = target.is_absolute() && (is_found || (world.is_socket)(&target));
-            is_socket.then_some(target)
-        });
-        Self::update_link(&path, target.as_deref()).or_else(|error| {
-            match Errno::from_raw(error.raw_os_error().unwrap_or(0)) {
-                // Another file is at the path, or above it, or the target is too long.
-                Errno::EINVAL | Errno::ENOTDIR | Errno::ENAMETOOLONG => {
-                    log::debug!("{}: cannot change the link: {error}", escape::path(&path));
-                    Ok(())
-                }
-                _ => Err(error),
+        let target = self.target(changed, world);
+        let Err(error) = Self::update_link(&path, target.as_deref()) else {
+            return Ok(());
+        };
+        match Errno::from_raw(error.raw_os_error().unwrap_or(0)) {
+            // Another file is at the path, or above it, or the target is too long.
+            Errno::EINVAL | Errno::ENOTDIR | Errno::ENAMETOOLONG => {
+                log::debug!("{}: cannot change the link: {error}", escape::path(&path));
+                Ok(())
             }
-        })
+            _ => Err(error),
+        }
+    }
+
+    /// Returns the endpoint of the plugin to use for a name, if there is one and its endpoint is a
+    /// socket.
+    fn target<'a>(&self, changed: &Arc<Plugin>, world: &World<'a>) -> Option<Cow<'a, Path>> {
+        let manager = world.manager;
+        let current = manager.current_socket(changed);
+        let plugin = match current.and_then(Socket::registered) {
+            Some(registered) => &registered.plugin,
+            None => self.restored_plugin(manager, changed)?,
+        };
+        let target = self.path_map.translate(&plugin.endpoint);
+        let socket = match current {
+            None => manager.socket(&plugin.socket),
+            current => current,
+        };
+        // A plugin may report any path, and not every handler checks the path by connecting to it.
+        // A socket that the watch has found need not be examined again.
+        let is_found = match (socket, socket.and_then(Socket::desired)) {
+            (Some(socket), Some(desired)) if !desired.identity.is_of_announcement() => {
+                let path = socket.path().as_os_str().as_bytes();
+                octets::are_equal(target.as_os_str().as_bytes(), path)
+            }
+            _ => false,
+        };
+        let is_socket = target.is_absolute() && (is_found || (world.is_socket)(&target));
+        is_socket.then_some(target)
     }
 
     /// Points the link at `path` to `target`. Without a target, removes the link and, if it was the
     /// last one there, its directory. Fails if the file at the path is not a link.
     fn update_link(path: &Path, target: Option<&Path>) -> io::Result<()> {
         // Tried first, because most changes create a link.
-        let made = target.map(|target| symlink(target, path));
-        if matches!(made, Some(Ok(()))) {
-            return Ok(());
+        if let Some(target) = target {
+            if symlink(target, path).is_ok() {
+                return Ok(());
+            }
         }
         let found = match fs::read_link(path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,

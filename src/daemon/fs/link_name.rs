@@ -26,7 +26,10 @@ pub(super) fn link_path(dir: &Path, kind: &str, name: &str) -> Option<PathBuf> {
     let name_len = path.len() - dir_len - kind_len - 1;
     let is_empty = kind.is_empty() || name.is_empty();
     let fits = kind_len <= MAX_NAME && name_len <= MAX_NAME;
-    (fits && !is_empty).then(|| path.into())
+    match fits && !is_empty {
+        true => Some(path.into()),
+        false => None,
+    }
 }
 
 /// Appends a type or a name to a path, encoded.
