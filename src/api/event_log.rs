@@ -184,26 +184,21 @@ fn subject(event: &Event) -> Option<PathKey> {
 /// Returns the memory that an event takes, approximately (octets). Memory that is shared with other
 /// events counts in full.
 fn len_of(event: &Event) -> usize {
-    let plugin = event.plugin().map_or(0, |plugin| plugin_len(plugin));
-    let path = event.subject().map_or(0, |path| path.as_os_str().len());
-    BASE + path + plugin + texts_len(event)
-}
-
-fn plugin_len(plugin: &Plugin) -> usize {
-    let versions = plugin
-        .versions
-        .iter()
-        .map(|it| it.len() + size_of::<String>());
-    let endpoint = plugin.endpoint.as_os_str().len();
-    plugin.kind.len() + plugin.name.len() + endpoint + versions.sum::<usize>()
-}
-
-/// Returns the length of the message of an event that stores texts, such as the words of a peer; 0
-/// for any other event, whose message takes memory only while it is read.
-fn texts_len(event: &Event) -> usize {
+    let mut len = BASE;
+    if let Some(path) = event.subject() {
+        len += path.as_os_str().len();
+    }
+    if let Some(plugin) = event.plugin() {
+        len += plugin.kind.len() + plugin.name.len() + plugin.endpoint.as_os_str().len();
+        for version in &plugin.versions {
+            len += version.len() + size_of::<String>();
+        }
+    }
     match event {
-        Event::Plugin(event) if event.has_stored_text() => event.message().to_string().len(),
-        Event::Plugin(_) | Event::Directory(_) => 0,
+        // It stores texts, such as the words of a peer. Any other message takes memory only while
+        // it is read.
+        Event::Plugin(event) if event.has_stored_text() => len + event.message().to_string().len(),
+        Event::Plugin(_) | Event::Directory(_) => len,
     }
 }
 

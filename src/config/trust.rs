@@ -81,7 +81,7 @@ pub enum Distrust {
 impl Trust {
     /// Returns whether plugins that are not trusted are refused.
     pub fn is_strict(&self) -> bool {
-        self.mode == TrustMode::Strict
+        matches!(self.mode, TrustMode::Strict)
     }
 
     /// Returns whether a user is always trusted: root, or the daemon's user.
