@@ -68,8 +68,9 @@ impl EventLog {
         let of_subject = subjects.entry(subject(&event)).or_default();
         let kept = of_subject.iter().map(find);
         let mut sum: usize = kept.clone().flatten().map(|it| it.len).sum();
-        let is_repeated = |it: &KeptEvent| it.event.is_repeated_by(&event);
-        let repeated = kept.clone().position(|it| it.is_some_and(is_repeated));
+        let mut repeated = kept.clone();
+        let repeated =
+            repeated.position(|it| matches!(it, Some(it) if it.event.is_repeated_by(&event)));
         let repeated = repeated.map(|at| of_subject.remove(at));
         let mut excess = Vec::new();
         let is_limited = repeated.is_none() && event.subject().is_some();

@@ -27,7 +27,7 @@ pub(super) struct Call {
     pub(super) due: Option<Time>,
     /// Whether the current state of the devices was sent. Sending waits while the caller does not
     /// read.
-    is_sent: bool,
+    pub(super) is_sent: bool,
 }
 
 impl Call {
@@ -47,11 +47,6 @@ impl Call {
             due: Some(due),
             is_sent: false,
         }
-    }
-
-    /// Records that the devices have changed since their state was sent.
-    pub(super) fn record_device_change(&mut self) {
-        self.is_sent = false;
     }
 
     /// Sends the answer if it is due by `now`; on a stream of device lists, sends the state of the

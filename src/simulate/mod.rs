@@ -211,7 +211,7 @@ impl Plugin {
         };
         self.report(format!("{} is now {how}", NAMES[1]));
         for call in &mut self.calls {
-            call.record_device_change();
+            call.is_sent = false;
         }
         self.handle_io(now);
     }

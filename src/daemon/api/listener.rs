@@ -36,14 +36,9 @@ pub(crate) struct Listener {
     pub(super) serves_api: bool,
 }
 
-type Result<T> = std::result::Result<T, SocketProblem>;
-
 /// Opens the sockets on which clients are served, and returns them: those that were passed in, and
 /// that of the configuration if none was passed in for the API.
-pub(crate) fn open_all(
-    config: &Config,
-    passed: Passed,
-) -> std::result::Result<Vec<Listener>, SetupError> {
+pub(crate) fn open_all(config: &Config, passed: Passed) -> Result<Vec<Listener>, SetupError> {
     let mut listeners = Vec::new();
     match passed.api {
         Some(_)
@@ -63,7 +58,7 @@ pub(crate) fn open_all(
 
 /// Opens the socket of a configuration; returns `None` if the API is off. If the default socket
 /// cannot be created, logs a warning and returns `None`, too, unless a group was named for it.
-fn open_configured(config: &Config) -> std::result::Result<Option<Listener>, SetupError> {
+fn open_configured(config: &Config) -> Result<Option<Listener>, SetupError> {
     let group = config.socket_group;
     let (path, opened) = match &config.api_socket {
         ApiSocket::None => return Ok(None),
@@ -96,7 +91,7 @@ fn open_configured(config: &Config) -> std::result::Result<Option<Listener>, Set
 impl Listener {
     /// Listens at `path`, replacing a stale socket. If another daemon uses the socket, waits at
     /// most `timeout` for that daemon to end.
-    fn bind(path: &Path, group: Option<u32>, timeout: Duration) -> Result<Self> {
+    fn bind(path: &Path, group: Option<u32>, timeout: Duration) -> Result<Self, SocketProblem> {
         let path = permissions::resolve_trusted_file(path).map_err(|problem| match problem {
             ProgramProblem::NotFound(error) => SocketProblem::Unusable(error),
             other => SocketProblem::Untrusted(other),

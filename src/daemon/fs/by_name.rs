@@ -16,11 +16,11 @@
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
-use std::fs::{self, DirBuilder};
+use std::fs;
 use std::io;
 use std::mem;
 use std::os::unix::ffi::OsStrExt as _;
-use std::os::unix::fs::{DirBuilderExt as _, symlink};
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
@@ -29,6 +29,7 @@ use nix::errno::Errno;
 
 use super::file_lock::{self, FileLock};
 use super::link_name::link_path;
+use super::own_file::create_dir_all;
 use super::run_dir;
 use crate::config::{
     BRIEF_LOCK_TIMEOUT, LINK_INTERVAL, LINK_RETRY, LINKS_AT_ONCE, MAX_CHANGED_LINKS, PathMap,
@@ -178,7 +179,7 @@ impl ByName {
     /// Queues the links of all registered and restored plugins, and removes the links that are not
     /// queued. Creates the directory of the links if it is missing.
     fn queue_all_and_prune(&mut self, manager: &Manager) -> io::Result<()> {
-        create_dir(&self.dir)?;
+        create_dir_all(&self.dir, MODE)?;
         for registered in manager.registered() {
             self.changed.insert(NameKey(registered.plugin.clone()));
         }
@@ -272,7 +273,7 @@ impl ByName {
                 Ok(())
             }
             (None, Some(target)) => {
-                create_dir(dir)?;
+                create_dir_all(dir, MODE)?;
                 symlink(target, path)
             }
             (Some(_), Some(target)) => {
@@ -328,10 +329,6 @@ fn take_lock(run_dir: Option<&Path>) -> io::Result<Option<(PathBuf, FileLock)>> 
 fn entries(dir: &Path) -> impl Iterator<Item = PathBuf> + use<> {
     let entries = fs::read_dir(dir).into_iter().flatten().flatten();
     entries.map(|entry| entry.path())
-}
-
-fn create_dir(dir: &Path) -> io::Result<()> {
-    DirBuilder::new().recursive(true).mode(MODE).create(dir)
 }
 
 /// The name of the directory of the links, and of its lock file.

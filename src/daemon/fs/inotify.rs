@@ -147,7 +147,7 @@ impl Inotify {
         };
         let mut taken = 0;
         for event in events {
-            taken += max_event_size(event.name.unwrap_or_default().len());
+            taken += event.name.unwrap_or_default().len() + MAX_SIZE_WITHOUT_NAME;
             let Some(event) = decode(&event) else {
                 continue;
             };
@@ -161,7 +161,7 @@ impl Inotify {
             }
             report(event);
         }
-        Ok(taken + max_event_size(LONGEST_NAME) > BUFFER)
+        Ok(taken + LONGEST_NAME + MAX_SIZE_WITHOUT_NAME > BUFFER)
     }
 
     fn open_instance(&mut self) -> Result<&mut inotify::Inotify, Problem> {
@@ -214,12 +214,6 @@ fn moves_root(event: &Event, root: &Path, above: WatchId) -> bool {
     }
 }
 
-/// Returns the largest size of an event whose name has `name` bytes: the kernel pads the name with
-/// zeros, at least one, to a multiple of the size of the event's header.
-const fn max_event_size(name: usize) -> usize {
-    EVENT_HEADER + name + EVENT_HEADER
-}
-
 /// Returns the text of a problem with watching a directory. Unlike the problem's own text, it does
 /// not promise periodic scans, for directories that are not scanned.
 pub(crate) fn describe(problem: &Problem) -> &dyn fmt::Display {
@@ -262,8 +256,9 @@ const INTERESTS: WatchMask = WatchMask::CREATE
 /// than a hundred events with usual names.
 const BUFFER: usize = 8192;
 
-/// The size of an event without its name, in bytes.
-const EVENT_HEADER: usize = 16;
+/// The largest size of an event without its name, in bytes: its header, and the zeros, at least
+/// one, with which the kernel pads the name to a multiple of the size of the header.
+const MAX_SIZE_WITHOUT_NAME: usize = 16 + 16;
 
 /// The length in bytes of the longest name in any file system: since Linux 6.14, a name in FUSE may
 /// be as long as a path. Usually the limit is 255.

@@ -14,7 +14,7 @@ use std::fs::{self, File};
 use std::io::{self, Write as _};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use super::file_lock::{self, FileLock};
 use super::run_dir::{self, RunDirProblem};
@@ -47,7 +47,8 @@ pub(crate) fn acquire_all(dirs: &[PathBuf], run_dir: &Path) -> Result<Locks, Set
         };
         match dirs.iter().try_for_each(|dir| locks.add(dir)) {
             Ok(()) => return Ok(locks),
-            Err(SetupError::Taken { holder, .. }) if start.elapsed() < timeout_of(holder) => {}
+            Err(SetupError::Taken { holder, .. })
+                if start.elapsed() < holder.map_or(LEFT_LOCK_TIMEOUT, |_| LOCK_TIMEOUT) => {}
             Err(error) => return Err(error),
         }
         drop(locks); // Another process may be waiting for one of them.
@@ -102,10 +103,6 @@ impl Locks {
     fn is_held(&self, path: &Path) -> bool {
         self.held.iter().any(|(_, lock)| lock.own.path == path)
     }
-}
-
-fn timeout_of(holder: Option<u32>) -> Duration {
-    holder.map_or(LEFT_LOCK_TIMEOUT, |_| LOCK_TIMEOUT)
 }
 
 fn acquire(path: &Path) -> io::Result<Option<FileLock>> {

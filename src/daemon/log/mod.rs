@@ -265,9 +265,12 @@ impl Filtered for Logger {
 /// Returns what precedes the first `": "` of a line: in a line about a socket or a plugin, its path
 /// or name. Returns `None` if the line does not contain `": "`.
 fn parse_subject(message: &str) -> Option<&str> {
-    let mut colons = message.match_indices(':').map(|(at, _)| at);
-    let end = colons.find(|at| message[at + 1..].starts_with(' '))?;
-    Some(&message[..end])
+    for (at, _) in message.match_indices(':') {
+        if message[at + 1..].starts_with(' ') {
+            return Some(&message[..at]);
+        }
+    }
+    None
 }
 
 /// The capacity in octets that the buffers for formatting keep: more than a usual line takes.

@@ -22,7 +22,7 @@ fn create_temp_dir() -> (tempfile::TempDir, PathBuf) {
     (dir, path)
 }
 
-fn open_at(path: &Path) -> Result<Listener> {
+fn open_at(path: &Path) -> Result<Listener, SocketProblem> {
     Listener::bind(path, None, Duration::ZERO)
 }
 

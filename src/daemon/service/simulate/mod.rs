@@ -106,9 +106,9 @@ impl Simulation {
                     Output::Report(text) => report(&text),
                     Output::Crash => {
                         report(&"crashing, as requested by --crash-after");
-                        self.listeners
-                            .into_iter()
-                            .for_each(Listener::keep_socket_file);
+                        for listener in self.listeners {
+                            listener.acceptor.close_without_removal();
+                        }
                         return Ok(Ending::Crashed);
                     }
                     Output::Dial => self.dial_kubelet()?,
@@ -278,12 +278,14 @@ impl Simulation {
             1 => "socket",
             _ => "sockets",
         };
-        let listeners = mem::take(&mut self.listeners).into_iter();
+        for listener in mem::take(&mut self.listeners) {
+            if self.is_stale {
+                listener.acceptor.close_without_removal();
+            }
+        }
         let left = if self.is_stale {
-            listeners.for_each(Listener::keep_socket_file);
             "left behind"
         } else {
-            listeners.for_each(drop);
             "removed"
         };
         self.plugin.stop(self.clock.now());

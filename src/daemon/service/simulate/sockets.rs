@@ -36,11 +36,6 @@ impl Listener {
         })
     }
 
-    /// Leaves the file behind, as a process that is killed does.
-    pub(super) fn keep_socket_file(self) {
-        self.acceptor.close_without_removal();
-    }
-
     /// Reports that the plugin listens.
     pub(super) fn report_listening(&self, report: Reporter<'_>) {
         report(&format_args!("listening on {}", escape::path(&self.path)));
@@ -106,7 +101,7 @@ mod tests {
     fn a_socket_that_was_left_behind_is_replaced() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("a-reg.sock");
-        open(&path).unwrap().keep_socket_file();
+        open(&path).unwrap().acceptor.close_without_removal();
         let listener = open(&path).unwrap();
         let error = open(&path).unwrap_err();
         assert!(error.ends_with(" listens on it"), "{error}");
