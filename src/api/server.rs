@@ -30,7 +30,7 @@ pub struct Server {
     /// The number of clients that were served in the last turn; they come last in the next one.
     served: usize,
     /// The maximum number of clients that hold devices or wait for some; `None`: [`MAX_LEASES`].
-    lease_limit: Option<usize>,
+    pub(crate) lease_limit: Option<usize>,
     is_stopping: bool,
 }
 
@@ -115,16 +115,6 @@ impl Server {
             is_lease: false,
         });
         Some(id)
-    }
-
-    /// Returns the number of clients.
-    pub fn client_count(&self) -> usize {
-        self.clients.len()
-    }
-
-    /// Sets the maximum number of clients that hold devices or wait for some.
-    pub fn set_lease_limit(&mut self, limit: usize) {
-        self.lease_limit = Some(limit);
     }
 
     /// Returns whether to read from the client. If not, its octets stay in the kernel's buffer.

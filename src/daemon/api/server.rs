@@ -60,8 +60,8 @@ pub(crate) struct Api {
     pub(crate) has_freed: bool,
     /// The clients that wait for a rescan, each with the number of that rescan.
     pub(crate) rescans: Vec<(ClientId, u64)>,
-    /// The clients that wait for a reload; `None` if a reload is not offered.
-    reloads: Option<Vec<ClientId>>,
+    /// The clients that wait for a reload, which the owner carries out; `None` if it does not.
+    pub(crate) reloads: Option<Vec<ClientId>>,
     /// The time at which clients that have not read their last response are disconnected.
     stop_at: Option<Time>,
 }
@@ -138,12 +138,27 @@ impl Api {
         times.into_iter().flatten().chain(accepting).min()
     }
 
-    /// Accepts clients, reads their requests, and handles the deadlines that have passed. Returns
+    /// Accepts some of the clients that wait, reads their requests, and handles the deadlines that have passed. Returns
     /// how many clients were refused because there were too many.
     pub(crate) fn accept_and_read(&mut self, registry: &Registry, now: Time) -> usize {
         self.server.handle_timeout(now);
         self.remove_finished_clients(); // This makes room for others.
-        let refused = self.accept_clients(registry, now);
+        let mut refused = 0;
+        for at in 0..self.listeners.len() {
+            for _ in 0..ACCEPTED_AT_ONCE {
+                let listener = &mut self.listeners[at];
+                let serves_api = listener.serves_api;
+                let Some(stream) = listener.acceptor.accept(now) else {
+                    break;
+                };
+                match self.add_client(stream, serves_api, registry, now) {
+                    Ok(is_added) => refused += usize::from(!is_added),
+                    Err(error) => {
+                        log::debug!("cannot serve a client of the API or of the metrics: {error}");
+                    }
+                }
+            }
+        }
         for client in &mut self.clients {
             client.read(&mut self.server, now);
         }
@@ -199,11 +214,6 @@ impl Api {
         });
     }
 
-    /// Lets clients ask for a reload, which the caller carries out.
-    pub(crate) fn offer_reload(&mut self) {
-        self.reloads.get_or_insert_default();
-    }
-
     /// Records that a client requests a reload and waits for it, or responds with an error if a
     /// reload is not offered.
     pub(crate) fn request_reload(&mut self, id: ClientId, now: Time) {
@@ -213,11 +223,6 @@ impl Api {
         let why = "the plugin manager has no configuration to reload";
         let refused = Response::error(Status::NOT_FOUND, why);
         self.server.answer_change(id, &refused, now);
-    }
-
-    /// Returns whether a client waits for a reload.
-    pub(crate) fn is_reload_wanted(&self) -> bool {
-        matches!(&self.reloads, Some(clients) if !clients.is_empty())
     }
 
     /// Responds to the clients that wait for a reload.
@@ -266,27 +271,6 @@ impl Api {
             }
             !is_over
         });
-    }
-
-    /// Accepts some of the clients that wait. Returns how many were refused.
-    fn accept_clients(&mut self, registry: &Registry, now: Time) -> usize {
-        let mut refused = 0;
-        for at in 0..self.listeners.len() {
-            for _ in 0..ACCEPTED_AT_ONCE {
-                let listener = &mut self.listeners[at];
-                let serves_api = listener.serves_api;
-                let Some(stream) = listener.acceptor.accept(now) else {
-                    break;
-                };
-                match self.add_client(stream, serves_api, registry, now) {
-                    Ok(is_added) => refused += usize::from(!is_added),
-                    Err(error) => {
-                        log::debug!("cannot serve a client of the API or of the metrics: {error}");
-                    }
-                }
-            }
-        }
-        refused
     }
 
     /// Adds a client to the loop, or refuses it if there are too many. Returns whether it was

@@ -7,9 +7,10 @@ pub use crate::api::Event;
 /// The events that were not read yet, up to a limit.
 #[derive(Debug, Default)]
 pub(crate) struct UnreadEvents {
-    queue: VecDeque<Event>,
+    pub(crate) queue: VecDeque<Event>,
     limit: usize,
-    dropped: u64,
+    /// The number of events that were dropped before they were read.
+    pub(crate) dropped: u64,
 }
 
 impl UnreadEvents {
@@ -38,16 +39,6 @@ impl UnreadEvents {
         self.queue.push_back(event);
     }
 
-    /// Removes and returns the oldest event.
-    pub(crate) fn pop(&mut self) -> Option<Event> {
-        self.queue.pop_front()
-    }
-
-    /// Returns the number of events that were dropped before they were read.
-    pub(crate) fn dropped_count(&self) -> u64 {
-        self.dropped
-    }
-
     fn drop_oldest_beyond(&mut self, limit: usize) {
         let excess = self.queue.len().saturating_sub(limit);
         self.dropped += excess as u64;
@@ -71,19 +62,19 @@ mod tests {
     fn the_newest_events_are_kept_up_to_the_limit() {
         let mut events = UnreadEvents::default();
         events.push(event("/0"));
-        assert_eq!((events.pop(), events.dropped_count()), (None, 0));
+        assert_eq!((events.queue.pop_front(), events.dropped), (None, 0));
         events.set_limit(2);
         for dir in ["/1", "/2", "/3"] {
             events.push(event(dir));
         }
-        assert_eq!(events.dropped_count(), 1);
-        assert_eq!(events.pop(), Some(event("/2")));
+        assert_eq!(events.dropped, 1);
+        assert_eq!(events.queue.pop_front(), Some(event("/2")));
         events.push(event("/4"));
         events.set_limit(1);
         assert_eq!(
-            (events.pop(), events.dropped_count()),
+            (events.queue.pop_front(), events.dropped),
             (Some(event("/4")), 2)
         );
-        assert_eq!(events.pop(), None);
+        assert_eq!(events.queue.pop_front(), None);
     }
 }

@@ -71,8 +71,8 @@ pub struct PluginManager {
     events: Events,
     /// Whether the descriptor of [`PluginManager::wake_on`] became readable in the last turn.
     pub(in crate::daemon) is_woken: bool,
-    clock: Clock,
-    watch: Watch,
+    pub(in crate::daemon) clock: Clock,
+    pub(in crate::daemon) watch: Watch,
     inotify: Inotify,
     mounts: Mounts,
     /// Whether inotify may have unread events.
@@ -91,7 +91,7 @@ pub struct PluginManager {
     pub(in crate::daemon) api: Api,
     /// The service for device plugins that announce themselves, if there is one.
     device_plugins: Option<DevicePlugins>,
-    readiness: Readiness,
+    pub(in crate::daemon) readiness: Readiness,
     counters: Counters,
     /// The longest turn since the last call of [`PluginManager::take_longest_turn`].
     longest_turn: Duration,
@@ -241,10 +241,14 @@ impl PluginManager {
     /// Returns how long to wait at most before the next [`PluginManager::turn`], or `None` to wait
     /// until the descriptor is readable.
     pub fn poll_timeout(&self) -> Option<Duration> {
-        let is_any_ready = self.connections.is_any_ready() || self.programs.is_any_ready();
-        let is_any_ready = is_any_ready || self.is_inotify_ready || self.watch.backlog() > 0;
-        // If the last wait returned as many events as one can, there may be more.
-        if is_any_ready || self.events.iter().count() == EVENTS {
+        if self.connections.is_any_ready()
+            || self.programs.is_any_running_ready
+            || !self.programs.waiting.is_empty()
+            || self.is_inotify_ready
+            || self.watch.backlog() > 0
+            // If the last wait returned as many events as one can, there may be more.
+            || self.events.iter().count() == EVENTS
+        {
             return Some(Duration::ZERO);
         }
         let (manager, _) = self.manager.poll_timeout().unzip();
@@ -277,7 +281,7 @@ impl PluginManager {
                 self.watch.handle_input(remounted, now);
             }
             if let Some(device_plugins) = &mut self.device_plugins {
-                device_plugins.schedule_check();
+                device_plugins.is_check_due = true; // A mount may be on its directory.
             }
         }
         self.update_distrusted_directories_if_due(now);
@@ -393,7 +397,7 @@ impl PluginManager {
     /// descriptor.
     pub fn set_descriptor_limit(&mut self, limit: usize) {
         let leases = MAX_LEASES.min(limit / 8);
-        self.api.server.set_lease_limit(leases);
+        self.api.server.lease_limit = Some(leases);
         let reserved = match self.device_plugins {
             Some(_) => device_plugins::DESCRIPTORS,
             None => 0,
@@ -423,12 +427,12 @@ impl PluginManager {
 
     /// Removes and returns the oldest event that was not read yet.
     pub fn poll_event(&mut self) -> Option<Event> {
-        self.unread_events.pop()
+        self.unread_events.queue.pop_front()
     }
 
     /// Returns the number of events that were dropped because they were not read in time.
     pub fn dropped_events(&self) -> u64 {
-        self.unread_events.dropped_count()
+        self.unread_events.dropped
     }
 
     fn emit_report(&mut self, report: Report, now: Time) {

@@ -39,9 +39,6 @@ pub(crate) struct Programs {
     pub(crate) die_with_thread: bool,
 }
 
-/// Programs that have ended or could not be started.
-type Ended = Vec<(EffectId, ProgramOutcome)>;
-
 /// A running program.
 #[derive(Debug)]
 struct Running {
@@ -56,16 +53,14 @@ struct Running {
 }
 
 impl Programs {
-    /// Returns whether there is something to do before the loop reports another event.
-    pub(crate) fn is_any_ready(&self) -> bool {
-        self.is_any_running_ready || !self.waiting.is_empty()
-    }
-
     /// Starts the next program, if one waits, reads the standard error of programs, and reaps those
     /// that have ended. Returns these and the program that could not be started.
     ///
     /// Starting a program takes a millisecond, so only one start is attempted in each turn.
-    pub(crate) fn start_and_reap(&mut self, registry: &Registry) -> Ended {
+    pub(crate) fn start_and_reap(
+        &mut self,
+        registry: &Registry,
+    ) -> Vec<(EffectId, ProgramOutcome)> {
         let mut ended = Vec::new();
         if let Some((id, program)) = self.waiting.pop_front() {
             match Running::spawn(id, &program, self.die_with_thread, registry) {

@@ -145,7 +145,7 @@ pub fn probe(options: &Options, show: &mut dyn FnMut(&Path, &Step)) -> Result<Re
     plugins.keep_events(usize::MAX);
     plugins.restore_and_scan(&config)?;
     let mut probe = Probe {
-        began: plugins.now(),
+        began: plugins.clock.now(),
         plugins,
         show,
         report: Report::default(),
@@ -197,7 +197,7 @@ impl Probe<'_> {
             let sockets = self.plugins.manager().sockets().map(Socket::path);
             let open = sockets.filter(|path| !self.is_over(path)).cloned();
             let open: Vec<Arc<Path>> = open.collect();
-            let left = until.map(|until| until.saturating_since(self.plugins.now()));
+            let left = until.map(|until| until.saturating_since(self.plugins.clock.now()));
             if left == Some(Duration::ZERO) {
                 for path in open {
                     let message = "no outcome within the time limit".to_owned();
@@ -205,7 +205,7 @@ impl Probe<'_> {
                 }
                 return Ok(());
             }
-            if open.is_empty() && self.plugins.has_scanned() {
+            if open.is_empty() && self.plugins.watch.is_scanned() {
                 return Ok(());
             }
             self.plugins.turn(left)?;
@@ -265,7 +265,7 @@ impl Probe<'_> {
     /// Records and shows a step.
     fn record_step(&mut self, reason: &'static str, message: String, path: &Arc<Path>) {
         let step = Step {
-            after: self.plugins.now().saturating_since(self.began),
+            after: self.plugins.clock.now().saturating_since(self.began),
             reason,
             message,
         };

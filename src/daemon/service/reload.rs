@@ -27,7 +27,7 @@ impl Daemon {
         if self.is_stopping() {
             return;
         }
-        self.service.notify_reloading(self.plugins.now());
+        self.service.notify_reloading(self.plugins.clock.now());
         let (event, response) = match self.reload_config() {
             Ok((changed, needs_restart)) => {
                 let done = json!({ "changed": changed, "needsRestart": needs_restart });

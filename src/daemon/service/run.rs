@@ -80,7 +80,7 @@ impl Daemon {
         plugins.set_inventory(inventory.clone());
         plugins.set_descriptor_limit(limit);
         plugins.api.log = log.map(|log| log as _);
-        plugins.api.offer_reload();
+        plugins.api.reloads = Some(Vec::new());
         // `run` takes all turns on the thread that calls it, which is the only one in `plugind`.
         plugins.kill_programs_with_thread();
         let woken = plugins.wake_on(signals.as_fd().as_raw_fd());
@@ -116,7 +116,8 @@ impl Daemon {
                 log.handle_timeout();
             }
             let is_asked = self.plugins.is_woken && self.handle_signals()?;
-            if is_asked || self.plugins.api.is_reload_wanted() {
+            let reloads = &self.plugins.api.reloads;
+            if is_asked || matches!(reloads, Some(clients) if !clients.is_empty()) {
                 self.reload_and_answer();
             }
         }
@@ -139,7 +140,7 @@ impl Daemon {
                 Signal::SIGHUP => is_reload_wanted = true,
                 _ => {
                     log::info!("received {signal}, stopping");
-                    self.service.notify_stopping(self.plugins.now());
+                    self.service.notify_stopping(self.plugins.clock.now());
                     self.plugins.stop();
                     self.stops += 1;
                 }

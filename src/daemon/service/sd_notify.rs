@@ -67,14 +67,15 @@ impl Service {
     /// Returns how long to wait at most before [`Service::send_due`], or `None` if nothing is due.
     pub(crate) fn poll_timeout(&self, plugins: &PluginManager) -> Option<Duration> {
         self.to.as_ref()?;
-        let start_deadline = plugins.start_deadline().filter(|_| !self.is_ready);
+        let start_deadline = plugins.readiness.start_deadline();
+        let start_deadline = start_deadline.filter(|_| !self.is_ready);
         let watchdog_at = self.watchdog.map(|_| self.watchdog_at);
         let retry_at = self.unsent.front().map(|_| self.retry_at);
         let is_changed = self.counted != Some(plugins.manager().generation());
         let status_at = is_changed.then_some(self.status_at);
         let times = [start_deadline, watchdog_at, retry_at, status_at];
         let next = times.into_iter().flatten().min();
-        next.map(|at| at.saturating_since(plugins.now()))
+        next.map(|at| at.saturating_since(plugins.clock.now()))
     }
 
     /// Sends what is due. Calling this early is harmless.
@@ -82,7 +83,7 @@ impl Service {
         if self.to.is_none() {
             return;
         }
-        let now = plugins.now();
+        let now = plugins.clock.now();
         if !self.is_ready && plugins.is_ready(now) {
             self.is_ready = true;
             self.queue_ready();

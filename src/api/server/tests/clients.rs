@@ -164,7 +164,7 @@ fn the_seventeenth_client_is_rejected() {
     let mut world = World::new();
     let ids: Vec<ClientId> = (0..16).map(|_| world.add_client()).collect();
     assert_eq!(world.server.accept(Access::Change, world.now), None);
-    assert_eq!(world.server.client_count(), 16);
+    assert_eq!(world.server.clients.len(), 16);
     world.server.remove(ids[3]);
     assert!(world.server.accept(Access::Change, world.now).is_some());
     let busy = Server::busy_response();

@@ -33,15 +33,15 @@ use crate::time::Time;
 /// The service for device plugins that announce themselves.
 #[derive(Debug)]
 pub(crate) struct DevicePlugins {
-    dir: Arc<Path>,
+    pub(crate) dir: Arc<Path>,
     /// `None` while the service cannot listen, or once the daemon is stopping.
     directory: Option<Directory>,
     registrar: Registrar,
     clients: Vec<(ClientId, Connection)>,
     /// Whether clients may have to be served although the loop reports nothing.
     is_any_ready: bool,
-    /// Whether the directory is to be checked, because it may have changed.
-    is_check_due: bool,
+    /// Whether the directory is to be checked, because it, or a mount on it, may have changed.
+    pub(crate) is_check_due: bool,
     /// The time before which the service neither listens again nor checks the directory.
     listen_at: Time,
     /// The last pause between two attempts to listen.
@@ -73,22 +73,11 @@ impl DevicePlugins {
         })
     }
 
-    /// Returns the directory.
-    pub(crate) fn dir(&self) -> &Path {
-        &self.dir
-    }
-
-    /// Schedules a check of the directory, because the directory, or a mount on it, may have
-    /// changed.
-    pub(crate) fn schedule_check(&mut self) {
-        self.is_check_due = true;
-    }
-
     /// Records an event that the loop has reported: about the socket, its directory or a client.
     pub(crate) fn record_event(&mut self, event: &Event) {
         let token = event.token();
         match (Source::of(token), &mut self.directory) {
-            (Source::DevicePluginsDir, _) => self.schedule_check(),
+            (Source::DevicePluginsDir, _) => self.is_check_due = true,
             (Source::RegistrationListener, Some(directory)) => {
                 directory.acceptor.record_readiness();
             }

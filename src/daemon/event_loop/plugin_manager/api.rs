@@ -43,22 +43,6 @@ impl PluginManager {
         })
     }
 
-    /// Returns the time of the loop.
-    pub(crate) fn now(&self) -> Time {
-        self.clock.now()
-    }
-
-    /// Returns whether the first scan is over.
-    pub(crate) fn has_scanned(&self) -> bool {
-        self.watch.is_scanned()
-    }
-
-    /// Returns the time at which the start counts as complete at the latest; `None` before the end
-    /// of the first scan, and once the start is complete.
-    pub(crate) fn start_deadline(&self) -> Option<Time> {
-        self.readiness.start_deadline()
-    }
-
     /// Returns whether `/readyz` would report that the plugin manager is ready.
     pub(crate) fn is_ready(&mut self, now: Time) -> bool {
         self.readiness.record_first_scan(&self.watch, now);

@@ -35,10 +35,11 @@ impl PluginManager {
                 _ => Ok(()),
             }
         };
-        let within = self.device_plugins_dir();
-        let stream = match within.filter(|dir| identity.is_none() && path.parent() == Some(dir)) {
-            Some(dir) => dial_within(dir, path, &self.mounts, examine),
-            None => dial_foreign(path, identity, &self.mounts, examine),
+        let stream = match self.device_plugins_dir() {
+            Some(dir) if identity.is_none() && path.parent() == Some(dir) => {
+                dial_within(dir, path, &self.mounts, examine)
+            }
+            _ => dial_foreign(path, identity, &self.mounts, examine),
         };
         // In strict mode the sandbox may have dropped CAP_DAC_OVERRIDE, so the kernel refuses to
         // connect to another user's socket with EACCES. The reason to report is that the socket is

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{DevicePlugins, PluginManager};
+use super::PluginManager;
 use crate::config::{Config, Mode, PathMap};
 use crate::daemon::fs::{roots, scan};
 use crate::daemon::{SetupError, SocketProblem};
@@ -12,7 +12,7 @@ use crate::time::Time;
 impl PluginManager {
     /// Returns the directory in which device plugins register, if they can.
     pub(super) fn device_plugins_dir(&self) -> Option<&Path> {
-        self.device_plugins.as_ref().map(DevicePlugins::dir)
+        Some(&self.device_plugins.as_ref()?.dir)
     }
 
     /// Serves the clients of `kubelet.sock`, and passes their announcements on to the manager.
@@ -113,7 +113,7 @@ mod tests {
             assert!(plugins.is_stopped() && !socket.exists());
             plugins.turn(Some(Duration::ZERO)).unwrap();
             let service = plugins.device_plugins.as_mut().unwrap();
-            service.schedule_check();
+            service.is_check_due = true;
             assert_eq!(service.poll_timeout(), None, "nothing is left to do");
         }
     }

@@ -31,10 +31,9 @@ impl PluginManager {
     /// Writes once. The core handles what that has made possible, and emits another `Transmit` if
     /// output is left.
     pub(super) fn write_connection(&mut self, conn: ConnectionId, now: Time) {
-        let Some(connection) = self.connections.get_mut(conn) else {
-            return;
-        };
-        let Some(end) = self.manager.endpoint(conn) else {
+        let (Some(connection), Some(end)) =
+            (self.connections.get_mut(conn), self.manager.endpoint(conn))
+        else {
             return;
         };
         let deadline = end.poll_timeout();
