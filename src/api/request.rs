@@ -114,7 +114,8 @@ fn to_origin_form(target: &str) -> Result<String, Response> {
     Ok([slash, path].concat())
 }
 
-fn bad_request(why: &str) -> Response {
+/// Returns the response to a request that is not valid.
+pub(super) fn bad_request(why: &str) -> Response {
     Response::error(Status::BAD_REQUEST, why)
 }
 

@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use std::str;
 use std::time::Duration;
 
-use super::request::{Method, Request};
+use super::request::{Method, Request, bad_request};
 use super::response::{Response, Status};
 use crate::escape;
 use crate::handler::device::Wish;
@@ -341,10 +341,6 @@ fn hex_value(octet: u8) -> Option<u8> {
 
 fn invalid_parameter(parameter: &str, why: &str) -> Response {
     bad_request(&format!("parameter {parameter} {why}"))
-}
-
-fn bad_request(why: &str) -> Response {
-    Response::error(Status::BAD_REQUEST, why)
 }
 
 #[cfg(test)]

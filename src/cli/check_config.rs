@@ -62,7 +62,7 @@ pub fn format_options(options: &Options) -> String {
 /// Returns the value in force, or a description of it, for an option that was not given and has no
 /// fixed default.
 fn default_value(setting: &Setting, config: &DaemonConfig) -> String {
-    let socket = client::default_api_socket();
+    let socket = client::default_socket();
     let run_dir = config
         .manager
         .run_dir
@@ -152,7 +152,7 @@ memory-budget 16Mi  # default
 #allocate-group none  # default
 #log-format text or journald, as standard error is  # default
 ";
-        let run_dir = client::default_api_socket()
+        let run_dir = client::default_socket()
             .parent()
             .unwrap()
             .display()

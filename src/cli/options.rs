@@ -20,7 +20,7 @@ use super::json::Keys;
 use super::values::{
     join_with_or, make_absolute, parse_duration, parse_one_of, parse_path, parse_with,
 };
-use crate::daemon::client::default_api_socket;
+use crate::daemon::client::default_socket;
 pub(super) use crate::daemon::client::time_of_day_millis as now;
 use crate::daemon::has_colours;
 use crate::escape;
@@ -255,7 +255,7 @@ pub(super) fn socket_from_env() -> Option<PathBuf> {
 /// Returns the socket of the daemon to ask; `given` is the value of `--socket`.
 pub(super) fn choose_socket(given: Option<&PathBuf>) -> PathBuf {
     let socket = given.cloned().or_else(socket_from_env);
-    socket.unwrap_or_else(default_api_socket)
+    socket.unwrap_or_else(default_socket)
 }
 
 /// Runs the command. A closed output is not a failure.

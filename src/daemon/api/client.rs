@@ -7,7 +7,7 @@
 
 use std::io::{self, ErrorKind, Read as _, Write as _};
 use std::os::fd::AsFd as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use mio::net::UnixStream;
@@ -16,7 +16,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 use crate::daemon::clock::time_of_day;
 use crate::daemon::fs::dial::dial;
-pub use crate::daemon::fs::run_dir::default_api_socket;
+use crate::daemon::fs::run_dir;
 use crate::handler::DialError;
 use crate::time;
 
@@ -149,6 +149,12 @@ impl Connection {
 /// Returns the time since the Unix epoch in milliseconds, on the clock of the daemon's timestamps.
 pub fn time_of_day_millis() -> u64 {
     time::millis(time_of_day())
+}
+
+/// Returns the API socket to use if none was named: that of the user's own daemon if it exists,
+/// else that of root's daemon.
+pub fn default_socket() -> PathBuf {
+    run_dir::default_api_socket()
 }
 
 #[cfg(test)]

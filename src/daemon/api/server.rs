@@ -138,8 +138,8 @@ impl Api {
         times.into_iter().flatten().chain(accepting).min()
     }
 
-    /// Accepts some of the clients that wait, reads their requests, and handles the deadlines that have passed. Returns
-    /// how many clients were refused because there were too many.
+    /// Accepts some of the clients that wait, reads their requests, and handles the deadlines that
+    /// have passed. Returns how many clients were refused because there were too many.
     pub(crate) fn accept_and_read(&mut self, registry: &Registry, now: Time) -> usize {
         self.server.handle_timeout(now);
         self.remove_finished_clients(); // This makes room for others.

@@ -24,12 +24,10 @@ pub(super) fn link_path(dir: &Path, kind: &str, name: &str) -> Option<PathBuf> {
     push_encoded(&mut path, name);
     path.push(SUFFIX);
     let name_len = path.len() - dir_len - kind_len - 1;
-    let is_empty = kind.is_empty() || name.is_empty();
-    let fits = kind_len <= MAX_NAME && name_len <= MAX_NAME;
-    match fits && !is_empty {
-        true => Some(path.into()),
-        false => None,
+    if kind.is_empty() || name.is_empty() || kind_len > MAX_NAME || name_len > MAX_NAME {
+        return None;
     }
+    Some(path.into())
 }
 
 /// Appends a type or a name to a path, encoded.

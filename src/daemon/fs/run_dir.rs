@@ -85,7 +85,7 @@ pub(crate) fn is_run_dir(dir: &Path, config: &Config) -> bool {
 
 /// Returns the API socket that clients use if none was named: that of the user's own daemon if it
 /// exists, else that of root's daemon. Does not create any file.
-pub fn default_api_socket() -> PathBuf {
+pub(crate) fn default_api_socket() -> PathBuf {
     let uid = Uid::effective();
     let socket = api_socket(Path::new(ROOT_DIR));
     let own = check_owner_and_mode(&own_dir(uid), PRIVATE).map(|dir| api_socket(&dir));
