@@ -28,7 +28,11 @@ impl Daemon {
             return;
         }
         self.service.notify_reloading(self.plugins.clock.now());
-        let (event, response) = match self.reload_config() {
+        let reloaded = (self.load)().and_then(|(new, level)| {
+            let applied = self.apply_config(new, level);
+            applied.map_err(|error| vec![error.to_string()])
+        });
+        let (event, response) = match reloaded {
             Ok((changed, needs_restart)) => {
                 let done = json!({ "changed": changed, "needsRestart": needs_restart });
                 let keys = |name: &str, keys: &str| match keys {
@@ -55,14 +59,7 @@ impl Daemon {
         self.service.queue_ready();
     }
 
-    /// Reads the configuration again and applies it. Returns what has changed, or the problems
-    /// because of which nothing has.
-    fn reload_config(&mut self) -> Result<Difference, Vec<String>> {
-        let (new, level) = (self.load)()?;
-        self.apply_config(new, level)
-            .map_err(|error| vec![error.to_string()])
-    }
-
+    /// Applies a configuration. Returns what has changed, or why nothing has.
     fn apply_config(
         &mut self,
         mut new: DaemonConfig,
