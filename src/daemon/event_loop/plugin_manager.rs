@@ -392,6 +392,18 @@ impl PluginManager {
         }
     }
 
+    /// Ends what would outlive the process: its programs, and the files of its sockets and locks.
+    /// The kernel frees the memory and the descriptors of plugins faster than one by one.
+    pub(crate) fn end_with_process(self) {
+        let Self {
+            manager,
+            watch,
+            peer_processes,
+            ..
+        } = self;
+        std::mem::forget((manager, watch, peer_processes));
+    }
+
     /// Sets how many descriptors the process may have open; those for plugins stay somewhat below
     /// that number. Without this call, the limit is noticed only when the system refuses a
     /// descriptor.

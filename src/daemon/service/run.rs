@@ -101,7 +101,8 @@ impl Daemon {
         })
     }
 
-    /// Runs until a signal requests termination, and then saves the state.
+    /// Runs until a signal requests termination, and then saves the state. The process must end
+    /// afterwards, because the memory and the descriptors of plugins are left to that end.
     ///
     /// After the first such signal, running operations have a short time to finish; a second one
     /// ends the daemon at once.
@@ -123,6 +124,7 @@ impl Daemon {
         }
         self.plugins.save();
         log::info!("stopped");
+        self.plugins.end_with_process();
         Ok(())
     }
 
