@@ -20,11 +20,22 @@ use super::Error;
 pub(super) fn decode(input: &[u8], out: &mut Vec<u8>) -> Result<(), Error> {
     // This memory is proportional to the octets received, not to an announced length.
     out.reserve(input.len() * 8 / SHORTEST_CODE);
-    let mut bits = Bits::new(input);
+    let mut bits = Bits {
+        buffer: u64::MAX,
+        count: 0,
+        octets: input,
+    };
     while let Some(symbol) = bits.next_symbol() {
         out.push(symbol?);
     }
-    bits.check_padding()
+    // The rest is padding. RFC 7541 §5.2: "A padding strictly longer than 7 bits MUST be treated as
+    // a decoding error. A padding not corresponding to the most significant bits of the code for
+    // the EOS symbol MUST be treated as a decoding error."
+    if bits.count < u8::BITS && bits.window() == u32::MAX {
+        Ok(())
+    } else {
+        Err(Error::HuffmanPadding)
+    }
 }
 
 /// A string of bits, read from its front.
@@ -38,15 +49,7 @@ struct Bits<'a> {
     octets: &'a [u8],
 }
 
-impl<'a> Bits<'a> {
-    fn new(octets: &'a [u8]) -> Self {
-        Self {
-            buffer: u64::MAX,
-            count: 0,
-            octets,
-        }
-    }
-
+impl Bits<'_> {
     /// Removes and returns the next symbol, or returns `None` if the rest is too short for one.
     fn next_symbol(&mut self) -> Option<Result<u8, Error>> {
         if self.count < LONGEST_CODE {
@@ -102,20 +105,6 @@ impl<'a> Bits<'a> {
     /// Returns the next 32 bits.
     fn window(&self) -> u32 {
         (self.buffer >> u32::BITS) as u32
-    }
-
-    /// Checks that the rest, which is too short for a symbol, is valid padding.
-    fn check_padding(&self) -> Result<(), Error> {
-        // RFC 7541 §5.2: "A padding strictly longer than 7 bits MUST be treated as a decoding
-        // error. A padding not corresponding to the most significant bits of the code for the EOS
-        // symbol MUST be treated as a decoding error."
-        let is_short = self.count < u8::BITS;
-        let is_ones = self.window() == u32::MAX;
-        if is_short && is_ones {
-            Ok(())
-        } else {
-            Err(Error::HuffmanPadding)
-        }
     }
 }
 

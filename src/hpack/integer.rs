@@ -40,7 +40,7 @@ pub(super) fn encode(value: usize, prefix_bits: u32, high_bits: u8, out: &mut Ve
         "the prefix belongs to the integer"
     );
     let Some(rest) = value.checked_sub(usize::from(max_prefix)) else {
-        out.push(high_bits | low_octet(value));
+        out.push(high_bits | value.to_le_bytes()[0]);
         return;
     };
     out.push(high_bits | max_prefix);
@@ -50,10 +50,10 @@ pub(super) fn encode(value: usize, prefix_bits: u32, high_bits: u8, out: &mut Ve
 /// Appends the part of a value that does not fit the prefix.
 fn encode_rest(mut rest: usize, out: &mut Vec<u8>) {
     while rest >= usize::from(CONTINUES) {
-        out.push(CONTINUES | low_octet(rest));
+        out.push(CONTINUES | rest.to_le_bytes()[0]);
         rest >>= 7;
     }
-    out.push(low_octet(rest));
+    out.push(rest.to_le_bytes()[0]);
 }
 
 /// Returns the value of a prefix whose bits are all set, which means that the integer continues in
@@ -67,12 +67,6 @@ fn next_octet(input: &mut &[u8]) -> Result<u8, Error> {
     let (&first, rest) = input.split_first().ok_or(Error::Truncated)?;
     *input = rest;
     Ok(first)
-}
-
-/// Returns the low eight bits of `value`; the others are dropped on purpose.
-#[allow(clippy::cast_possible_truncation)]
-const fn low_octet(value: usize) -> u8 {
-    value as u8
 }
 
 /// The bit of an octet after the prefix that is set if another octet follows.

@@ -50,7 +50,7 @@ impl Table {
                 let (name, value) = STATIC[index];
                 Some((name.as_bytes(), value.as_bytes()))
             }
-            Some(index) => self.place(index).map(|place| self.at(place)),
+            Some(index) => Some(self.at(self.place(index)?)),
         }
     }
 
@@ -120,8 +120,10 @@ impl Table {
     /// Drops a literal that the block did not complete, and frees memory above `kept` octets that
     /// the entries do not need.
     pub(super) fn shrink(&mut self, kept: usize) {
-        let newest = self.entries.back();
-        self.octets.truncate(newest.map_or(0, |newest| newest.end));
+        match self.entries.back() {
+            Some(newest) => self.octets.truncate(newest.end),
+            None => self.octets.clear(),
+        }
         if self.octets.capacity() > kept {
             self.compact();
             self.octets.shrink_to(kept);
@@ -151,8 +153,10 @@ impl Table {
 
     /// Returns the number of octets of evicted entries before the first entry.
     fn evicted_octets(&self) -> usize {
-        let oldest = self.entries.front();
-        oldest.map_or(self.octets.len(), |oldest| oldest.begin)
+        match self.entries.front() {
+            Some(oldest) => oldest.begin,
+            None => self.octets.len(),
+        }
     }
 
     /// Moves the entries to the front of the buffer. No literal may be in progress.
