@@ -155,11 +155,11 @@ impl fmt::Debug for Escaped<'_> {
 
 impl Escaped<'_> {
     fn show(&self, f: &mut fmt::Formatter<'_>, needs_escape: fn(char) -> bool) -> fmt::Result {
-        let (shown, hidden) = self.bytes.split_at(cut_length(self.bytes, self.limit));
         // Nearly every text is plain, for which this takes a tenth of the time.
-        if hidden.is_empty() && is_plain(shown) {
-            return f.write_str(std::str::from_utf8(shown).expect("it is ASCII"));
+        if self.bytes.len() <= self.limit && is_plain(self.bytes) {
+            return f.write_str(std::str::from_utf8(self.bytes).expect("it is ASCII"));
         }
+        let (shown, hidden) = self.bytes.split_at(cut_length(self.bytes, self.limit));
         for chunk in shown.utf8_chunks() {
             for part in chunk.valid().split_inclusive(needs_escape) {
                 let plain = part.trim_end_matches(needs_escape);
