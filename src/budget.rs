@@ -14,7 +14,7 @@ use smallvec::{Array, SmallVec};
 use crate::config::{MEMORY_BUDGET, SMALL_SHARE};
 
 /// The octets that may be held for all plugins together. Clones share the same budget.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Budget(Arc<Counters>);
 
 #[derive(Debug)]
@@ -27,7 +27,7 @@ struct Counters {
 /// The share of one holder. Dropping it returns the octets to the budget.
 #[derive(Debug, Default)]
 pub struct Reserved {
-    budget: Budget,
+    counters: Arc<Counters>,
     /// The octets that are counted.
     octets: usize,
 }
@@ -37,13 +37,13 @@ pub struct Reserved {
 #[error("plugins have exhausted the memory budget")]
 pub struct OverBudget;
 
-impl Default for Budget {
+impl Default for Counters {
     fn default() -> Self {
-        Self(Arc::new(Counters {
+        Self {
             limit: AtomicUsize::new(MEMORY_BUDGET),
             held: AtomicUsize::new(0),
             refused: AtomicUsize::new(0),
-        }))
+        }
     }
 }
 
@@ -71,7 +71,7 @@ impl Budget {
     /// Returns a share of zero octets.
     pub fn empty_share(&self) -> Reserved {
         Reserved {
-            budget: self.clone(),
+            counters: Arc::clone(&self.0),
             octets: 0,
         }
     }
@@ -83,7 +83,7 @@ impl Reserved {
     /// the limit.
     pub fn resize(&mut self, octets: usize) -> Result<(), OverBudget> {
         let octets = octets.saturating_sub(SMALL_SHARE);
-        let counters = &*self.budget.0;
+        let counters = &*self.counters;
         let others = counters.held.load(Relaxed) - self.octets;
         let is_granted =
             octets <= self.octets || others.saturating_add(octets) <= counters.limit.load(Relaxed);
@@ -99,7 +99,7 @@ impl Reserved {
 
 impl Drop for Reserved {
     fn drop(&mut self) {
-        self.budget.0.held.fetch_sub(self.octets, Relaxed);
+        self.counters.held.fetch_sub(self.octets, Relaxed);
     }
 }
 
