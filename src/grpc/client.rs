@@ -54,7 +54,7 @@ impl Client {
             events: SmallVec::new(),
             first_unsent: 0,
             unread: None,
-            next: CallId::FIRST,
+            next: CallId(0),
             awaits_settings: false,
             reserved: None,
         }
@@ -114,14 +114,15 @@ impl Client {
         now: Time,
     ) -> CallId {
         let id = self.next;
-        self.next = id.next();
+        self.next = CallId(id.0 + 1);
+        let index = self.calls.len();
         let call = ClientCall::new(id, call_type, path, message, max_message, deadline, now);
-        if self.calls.len() >= config::MAX_CALLS {
-            self.emit_end(&call, Err(CallError::TooManyCalls));
-        } else if call.deadline.is_some_and(|deadline| deadline <= now) {
-            self.emit_end(&call, Err(CallError::DeadlineExceeded));
+        self.calls.push(call);
+        if index >= config::MAX_CALLS {
+            self.finish_call(index, Err(CallError::TooManyCalls), false, now);
+        } else if matches!(deadline, Some(deadline) if deadline <= now) {
+            self.finish_call(index, Err(CallError::DeadlineExceeded), false, now);
         } else {
-            self.calls.push(call);
             self.send_requests(now);
         }
         id
@@ -136,8 +137,8 @@ impl Client {
     /// Postpones the start of the calls' deadlines until the server's SETTINGS are received, which
     /// must be before `until`: a server may listen for some time before it serves.
     pub fn start_deadlines_when_ready(&mut self, until: Time) {
-        self.set_handshake_deadline(until);
-        self.awaits_settings = self.peer_settings().is_none();
+        self.http2.set_handshake_deadline(until);
+        self.awaits_settings = self.http2.peer_settings().is_none();
     }
 
     /// Ends a call with [`CallError::Cancelled`]; does nothing if the call has ended.
@@ -150,10 +151,18 @@ impl Client {
     /// Returns the next event, or `None` until more is received or written, or time passes.
     pub fn poll_event(&mut self, now: Time) -> Option<Event> {
         while self.events.is_empty() && (self.read_message(now) || self.process_event(now)) {}
-        self.start_deadlines(now);
+        if self.awaits_settings && self.http2.peer_settings().is_some() {
+            self.awaits_settings = false;
+            for call in &mut self.calls {
+                call.restart_deadline(now);
+            }
+        }
         self.send_requests(now);
         self.enforce_budget(now);
-        (!self.events.is_empty()).then(|| self.events.remove(0))
+        if self.events.is_empty() {
+            return None;
+        }
+        Some(self.events.remove(0))
     }
 
     /// Cancels all calls and sends GOAWAY; no more calls can be made.
@@ -177,16 +186,6 @@ impl Client {
     /// Returns the server's HTTP/2 settings, or `None` before its first SETTINGS frame.
     pub fn peer_settings(&self) -> Option<&Settings> {
         self.http2.peer_settings()
-    }
-
-    /// Starts the deadlines of the calls once the server's SETTINGS are received.
-    fn start_deadlines(&mut self, now: Time) {
-        if self.awaits_settings && self.peer_settings().is_some() {
-            self.awaits_settings = false;
-            for call in &mut self.calls {
-                call.restart_deadline(now);
-            }
-        }
     }
 
     /// Processes the unread frame up to the end of a message; returns whether there was an unread
@@ -346,8 +345,9 @@ impl Client {
         }
     }
 
-    /// Ends a call, and resets its stream if that is still open: with NO_ERROR if the response is
-    /// `complete`, because the server does not need the rest of the request then, else with CANCEL.
+    /// Ends a call and queues the event for that. Resets its stream if that is still open: with
+    /// NO_ERROR if the response is `complete`, because the server does not need the rest of the
+    /// request then, else with CANCEL.
     fn finish_call(&mut self, index: usize, outcome: Outcome, complete: bool, now: Time) {
         let call = self.calls.remove(index);
         self.first_unsent -= usize::from(index < self.first_unsent);
@@ -359,19 +359,14 @@ impl Client {
             };
             self.http2.reset(stream, code, now);
         }
-        self.emit_end(&call, outcome);
-    }
-
-    /// Queues the event for the end of a call.
-    fn emit_end(&mut self, call: &ClientCall, result: Outcome) {
         self.events.push(match call.call_type {
             CallType::Unary => Event::Finished {
                 call: call.id,
-                result,
+                result: outcome,
             },
             CallType::ServerStreaming => Event::Closed {
                 call: call.id,
-                result: result.map(|_| ()),
+                result: outcome.map(|_| ()),
             },
         });
     }
@@ -404,13 +399,14 @@ impl Endpoint for Client {
     }
 
     fn poll_timeout(&self) -> Option<Time> {
-        let connection = self.http2.poll_timeout();
+        let mut next = self.http2.poll_timeout();
         // Until the server's SETTINGS are received, the deadlines of calls do not apply.
-        if self.awaits_settings {
-            return connection;
+        if !self.awaits_settings {
+            for call in &self.calls {
+                next = next.into_iter().chain(call.deadline).min();
+            }
         }
-        let deadlines = self.calls.iter().filter_map(|call| call.deadline);
-        deadlines.chain(connection).min()
+        next
     }
 
     fn handle_timeout(&mut self, now: Time) {

@@ -19,8 +19,6 @@
 //! so does a second refusal. The outcome ends the call: [`Client`](super::Client) drops the call
 //! and queues the event.
 
-use std::time::Duration;
-
 use super::CallId;
 use super::error::{CallError, ProtocolError};
 use super::headers;
@@ -51,8 +49,8 @@ pub(super) struct ClientCall {
     pub(super) call_type: CallType,
     /// The time by which the call must have ended, if it is limited.
     pub(super) deadline: Option<Time>,
-    /// The time from the start of the call to its deadline, if it has one.
-    timeout: Option<Duration>,
+    /// The time from which the deadline counts.
+    began: Time,
     /// The path, followed by the message with its prefix. Empty once all of it is sent and the
     /// headers of the response are received; until then, a retry may have to send it again.
     request: Vec<u8>,
@@ -83,12 +81,15 @@ impl ClientCall {
         deadline: Option<Time>,
         now: Time,
     ) -> Self {
+        let mut request = Vec::with_capacity(path.len() + message::PREFIX + message.len());
+        request.extend_from_slice(path.as_bytes());
+        message::encode(message, &mut request);
         Self {
             id,
             call_type,
             deadline,
-            timeout: deadline.map(|deadline| deadline.saturating_since(now)),
-            request: message::encode_with_path(path, message),
+            began: now,
+            request,
             path_len: path.len(),
             sent: path.len(),
             is_retry: false,
@@ -116,7 +117,10 @@ impl ClientCall {
 
     /// Sets the deadline as if the call had been started at `now`.
     pub(super) fn restart_deadline(&mut self, now: Time) {
-        self.deadline = self.timeout.map(|timeout| now + timeout);
+        if let Some(deadline) = &mut self.deadline {
+            *deadline = now + deadline.saturating_since(self.began);
+            self.began = now;
+        }
     }
 
     /// Returns whether a part of the request is still to be sent.

@@ -4,17 +4,7 @@ use super::error::CallError;
 
 /// The identifier of a call of one [`Client`](super::Client), which never reuses it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct CallId(u64);
-
-impl CallId {
-    /// The identifier of a client's first call.
-    pub(super) const FIRST: Self = Self(0);
-
-    /// Returns the identifier of the next call.
-    pub(super) fn next(self) -> Self {
-        Self(self.0 + 1)
-    }
-}
+pub struct CallId(pub(super) u64);
 
 /// An event of a call.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -9,18 +9,9 @@ use super::error::{CallError, ProtocolError};
 use crate::budget::grow_capacity;
 
 /// The length of the prefix in octets.
-const PREFIX: usize = 5;
+pub(super) const PREFIX: usize = 5;
 
-/// Encodes a message, uncompressed, with its prefix, and puts `path` in front, so that a call needs
-/// only one buffer.
-pub(super) fn encode_with_path(path: &str, message: &[u8]) -> Vec<u8> {
-    let mut octets = Vec::with_capacity(path.len() + PREFIX + message.len());
-    octets.extend_from_slice(path.as_bytes());
-    encode(message, &mut octets);
-    octets
-}
-
-/// Appends a message with its prefix.
+/// Appends a message, uncompressed, with its prefix.
 ///
 /// Messages here are far below 4 GiB. The prefix of a longer message would be too small, and the
 /// receiver would reject the message.
@@ -150,7 +141,9 @@ mod tests {
     use super::*;
 
     fn encode(message: &[u8]) -> Vec<u8> {
-        encode_with_path("", message)
+        let mut octets = Vec::new();
+        super::encode(message, &mut octets);
+        octets
     }
 
     /// Reassembles all messages in `pieces`, with a limit of ten octets each.

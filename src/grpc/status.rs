@@ -60,8 +60,11 @@ impl Code {
     ///
     /// A value that is invalid or above 16 is `Unknown`.
     pub fn parse(value: &[u8]) -> Self {
-        let zeros = value.iter().take_while(|octet| **octet == b'0').count();
-        let number = match &value[zeros.min(value.len().saturating_sub(1))..] {
+        let mut digits = value;
+        while let [b'0', _, ..] = digits {
+            digits = &digits[1..];
+        }
+        let number = match digits {
             [digit @ b'0'..=b'9'] => digit - b'0',
             [b'1', digit @ b'0'..=b'6'] => 10 + digit - b'0',
             _ => return Self::Unknown,
