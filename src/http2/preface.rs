@@ -45,12 +45,14 @@ fn detect_settings(octets: &[u8], at: usize, ended: bool) -> Detected {
             Ok(None)
         };
     };
-    let head = Head::parse(*head);
-    let is_settings = head.kind == FrameType::SETTINGS && !head.has_flag(flag::ACK);
-    if is_settings && head.stream == 0 && head.length <= INITIAL_MAX_FRAME_SIZE {
-        Ok(Some(at))
-    } else {
-        Err(classify_other(&octets[at..]))
+    match Head::parse(*head) {
+        Head {
+            kind: FrameType::SETTINGS,
+            stream: 0,
+            length: ..=INITIAL_MAX_FRAME_SIZE,
+            flags,
+        } if flags & flag::ACK == 0 => Ok(Some(at)),
+        _ => Err(classify_other(&octets[at..])),
     }
 }
 
