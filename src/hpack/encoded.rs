@@ -17,9 +17,10 @@ use super::{integer, table};
 /// ```
 #[derive(Debug, Clone)]
 pub struct Encoded {
-    octets: [u8; CAPACITY],
-    length: usize,
-    /// The size of the fields, as counted by [`Encoder::list_size`](super::Encoder::list_size).
+    /// The encoded fields, `length` octets.
+    pub(super) octets: [u8; CAPACITY],
+    pub(super) length: usize,
+    /// The size of the fields as the tables count it.
     pub(super) list_size: usize,
 }
 
@@ -39,11 +40,6 @@ impl Encoded {
             index += 1;
         }
         encoded
-    }
-
-    /// Returns the encoded fields.
-    pub(super) fn octets(&self) -> &[u8] {
-        &self.octets[..self.length]
     }
 
     const fn push_field(&mut self, name: &[u8], value: &[u8]) {
@@ -114,10 +110,10 @@ mod tests {
             for (name, value) in fields {
                 block.field(name, value);
             }
-            let list_size = block.list_size();
+            let list_size = block.list_size;
             let mut block = Encoder::begin(&mut copied);
             block.push_encoded(&Encoded::new(fields));
-            assert_eq!(block.list_size(), list_size);
+            assert_eq!(block.list_size, list_size);
             assert_eq!(copied, plain);
         }
     }

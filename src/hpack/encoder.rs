@@ -19,7 +19,9 @@ use super::{integer, table};
 #[derive(Debug)]
 pub struct Encoder<'a> {
     out: &'a mut Vec<u8>,
-    list_size: usize,
+    /// The size of the header list as HTTP/2 counts it (RFC 9113 §6.5.2), which is also how the
+    /// tables count.
+    pub(crate) list_size: usize,
 }
 
 impl<'a> Encoder<'a> {
@@ -49,15 +51,9 @@ impl<'a> Encoder<'a> {
     /// Appends fields that are already encoded.
     #[inline]
     pub fn push_encoded(&mut self, fields: &Encoded) -> &mut Self {
-        self.out.extend_from_slice(fields.octets());
+        self.out.extend_from_slice(&fields.octets[..fields.length]);
         self.list_size += fields.list_size;
         self
-    }
-
-    /// Returns the size of the header list as HTTP/2 counts it (RFC 9113 §6.5.2), which is also how
-    /// the tables count.
-    pub fn list_size(&self) -> usize {
-        self.list_size
     }
 
     #[inline]

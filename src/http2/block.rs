@@ -105,7 +105,7 @@ mod tests {
 
     #[test]
     fn a_continuation_on_another_stream_is_a_connection_error() {
-        let other = STREAM.next().expect("there are more");
+        let other = StreamId::new(3).expect("a valid number");
         let appended = block().append(other, b"");
         assert_eq!(appended, Err(Violation::StrayContinuation));
     }

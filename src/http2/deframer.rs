@@ -14,7 +14,7 @@ use super::testing::work;
 /// A buffer of received octets.
 #[derive(Debug, Default)]
 pub(super) struct Deframer {
-    octets: Vec<u8>,
+    pub(super) octets: Vec<u8>,
     /// The beginning of the frame that was taken last.
     start: usize,
     /// The end of that frame: the beginning of the octets that are not yet taken.
@@ -24,11 +24,19 @@ pub(super) struct Deframer {
 }
 
 impl Deframer {
-    /// Returns the room to read into, and grows the buffer if it is full. A full buffer does not
-    /// grow, and the room is empty, if the next frame is complete or too large, or if the buffer
-    /// has its largest size.
+    /// Moves the octets in use to the front, and returns the room behind them to read into. Grows
+    /// the buffer if it is full, unless the next frame is complete or too large, or the buffer has
+    /// its largest size: then the room is empty.
     pub(super) fn recv_buf(&mut self) -> &mut [u8] {
-        self.compact();
+        // A frame that arrives octet by octet is not moved for each octet.
+        if self.start > 0 {
+            #[cfg(test)]
+            work::count(self.end - self.start);
+            self.octets.copy_within(self.start..self.end, 0);
+            self.next -= self.start;
+            self.end -= self.start;
+            self.start = 0;
+        }
         if self.end == self.octets.len() && !self.has_frame() {
             let size = (self.octets.len() * 2).clamp(INITIAL, LARGEST);
             self.octets.reserve_exact(size - self.octets.len());
@@ -77,24 +85,6 @@ impl Deframer {
     #[inline]
     pub(super) fn untaken_octets(&self) -> &[u8] {
         &self.octets[self.next..self.end]
-    }
-
-    /// Returns the number of octets of memory held.
-    pub(super) fn mem_used(&self) -> usize {
-        self.octets.capacity()
-    }
-
-    /// Moves the octets in use to the front of the buffer, unless they are there already: a frame
-    /// that arrives octet by octet is not moved for each octet.
-    fn compact(&mut self) {
-        if self.start > 0 {
-            #[cfg(test)]
-            work::count(self.end - self.start);
-            self.octets.copy_within(self.start..self.end, 0);
-            self.next -= self.start;
-            self.end -= self.start;
-            self.start = 0;
-        }
     }
 
     /// Returns the head of the next frame, if the frame is complete.
@@ -187,15 +177,15 @@ mod tests {
     #[test]
     fn memory_grows_with_received_and_not_with_announced_octets() {
         let mut deframer = Deframer::default();
-        assert_eq!(deframer.mem_used(), 0);
+        assert_eq!(deframer.octets.capacity(), 0);
         let octets = frame(16_384);
         let mut came = 0;
         while came < octets.len() {
             came += feed(&mut deframer, &octets[came..=came]);
-            assert!(deframer.mem_used() <= (2 * came).max(INITIAL));
+            assert!(deframer.octets.capacity() <= (2 * came).max(INITIAL));
         }
         assert!(deframer.recv_buf().is_empty());
-        assert_eq!(deframer.mem_used(), LARGEST);
+        assert_eq!(deframer.octets.capacity(), LARGEST);
     }
 
     #[test]

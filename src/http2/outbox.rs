@@ -14,13 +14,13 @@
 use super::StreamId;
 use super::frame::{HEAD, Head};
 use super::frame_type::FrameType;
-use super::settings::{self, SettingId};
+use super::settings::{ENTRY, SettingId};
 use crate::config;
 
 /// A buffer of frames to send.
 #[derive(Debug)]
 pub(super) struct Outbox {
-    octets: Vec<u8>,
+    pub(super) octets: Vec<u8>,
     /// The number of octets that were written.
     sent: usize,
     /// The beginning of the first frame of which nothing is written.
@@ -45,9 +45,12 @@ impl Outbox {
     pub(super) fn new(preface: &[u8], settings: &[(SettingId, u32)]) -> Self {
         let mut octets = Vec::with_capacity(INITIAL);
         octets.extend_from_slice(preface);
-        let length = settings.len() * settings::ENTRY;
+        let length = settings.len() * ENTRY;
         octets.extend_from_slice(&Head::new(FrameType::SETTINGS, 0, 0, length).encode());
-        settings::encode(settings, &mut octets);
+        for (id, value) in settings {
+            octets.extend_from_slice(&id.0.to_be_bytes());
+            octets.extend_from_slice(&value.to_be_bytes());
+        }
         Self {
             sent: 0,
             next_frame: preface.len(),
@@ -69,7 +72,14 @@ impl Outbox {
     pub(super) fn sent(&mut self, octets: usize) {
         self.sent = self.sent.saturating_add(octets).min(self.octets.len());
         while self.next_frame < self.sent {
-            self.count_begun_frame();
+            let head = self.octets[self.next_frame..].first_chunk::<HEAD>();
+            let head = Head::parse(*head.expect("the buffer holds whole frames"));
+            match head.kind {
+                FrameType::DATA => {}
+                FrameType::HEADERS => self.begun = self.begun.max(head.stream),
+                _ => self.control_frames = self.control_frames.saturating_sub(1),
+            }
+            self.next_frame += HEAD + head.length as usize;
         }
         self.queue = self.queue.max(self.next_frame);
         if self.sent == self.octets.len() {
@@ -98,23 +108,24 @@ impl Outbox {
         self.check_invariants();
     }
 
-    /// Appends a control frame, which counts like an answer.
-    pub(super) fn push_control(&mut self, kind: FrameType, stream: u32, payload: &[u8]) {
-        self.control_frames += 1;
-        self.push(|octets| {
-            octets.extend_from_slice(&Head::new(kind, 0, stream, payload.len()).encode());
+    /// Appends DATA, or a control frame, which counts like an answer.
+    pub(super) fn push(&mut self, kind: FrameType, flags: u8, stream: u32, payload: &[u8]) {
+        if !matches!(kind, FrameType::DATA) {
+            self.control_frames += 1;
+        }
+        if let Some(octets) = self.queue_buf() {
+            octets.extend_from_slice(&Head::new(kind, flags, stream, payload.len()).encode());
             octets.extend_from_slice(payload);
-        });
+        }
     }
 
-    /// Appends what `write` writes: a whole frame, or nothing.
-    pub(super) fn push(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
+    /// Returns the buffer, to append a whole frame of HEADERS, or `None` if the buffer is closed.
+    pub(super) fn queue_buf(&mut self) -> Option<&mut Vec<u8>> {
         if self.closed {
-            return;
+            return None;
         }
         self.compact();
-        write(&mut self.octets);
-        self.check_invariants();
+        Some(&mut self.octets)
     }
 
     /// Returns whether the peer's next frame may be processed: few answers are unsent, or the
@@ -148,23 +159,6 @@ impl Outbox {
         self.closed = true;
         self.octets = Vec::new();
         self.clear();
-    }
-
-    /// Returns the number of octets of memory held.
-    pub(super) fn mem_used(&self) -> usize {
-        self.octets.capacity()
-    }
-
-    /// Counts the next frame as begun.
-    fn count_begun_frame(&mut self) {
-        let head = self.octets[self.next_frame..].first_chunk::<HEAD>();
-        let head = Head::parse(*head.expect("the buffer holds whole frames"));
-        match head.kind {
-            FrameType::DATA => {}
-            FrameType::HEADERS => self.begun = self.begun.max(head.stream),
-            _ => self.control_frames = self.control_frames.saturating_sub(1),
-        }
-        self.next_frame += HEAD + head.length as usize;
     }
 
     /// Empties the buffer, and frees its memory above [`KEPT`].
@@ -211,6 +205,11 @@ mod tests {
         outbox.insert_control(FrameType::PING, flag::ACK, 0, &[mark; 8]);
     }
 
+    fn push(outbox: &mut Outbox, frame: &[u8]) {
+        let octets = outbox.queue_buf().expect("it is not closed");
+        octets.extend_from_slice(frame);
+    }
+
     fn ping_ack(mark: u8) -> Vec<u8> {
         let head = Head::new(FrameType::PING, flag::ACK, 0, 8);
         [&head.encode()[..], &[mark; 8]].concat()
@@ -243,8 +242,8 @@ mod tests {
     #[test]
     fn an_answer_is_sent_ahead_of_queued_data() {
         let mut outbox = outbox();
-        outbox.push(|out| out.extend(data(100)));
-        outbox.push(|out| out.extend(data(50)));
+        push(&mut outbox, &data(100));
+        push(&mut outbox, &data(50));
         outbox.sent(1);
         insert_ping_ack(&mut outbox, 1);
         insert_ping_ack(&mut outbox, 2);
@@ -262,7 +261,7 @@ mod tests {
             insert_ping_ack(&mut outbox, mark);
         }
         assert!(outbox.has_room_to_answer());
-        outbox.push_control(FrameType::RST_STREAM, STREAM.get(), &[0; 4]);
+        outbox.push(FrameType::RST_STREAM, 0, STREAM.get(), &[0; 4]);
         assert!(!outbox.has_room_to_answer());
         outbox.sent(1);
         assert!(outbox.has_room_to_answer());
@@ -272,7 +271,7 @@ mod tests {
     fn a_stream_has_begun_with_the_first_octet_of_its_headers() {
         let mut outbox = outbox();
         let head = Head::new(FrameType::HEADERS, 0, STREAM.get(), 1).encode();
-        outbox.push(|out| out.extend([&head[..], b"h"].concat()));
+        push(&mut outbox, &[&head[..], b"h"].concat());
         assert!(!outbox.has_begun(STREAM));
         outbox.sent(1);
         assert!(outbox.has_begun(STREAM));
@@ -281,8 +280,8 @@ mod tests {
     #[test]
     fn a_frame_that_is_begun_is_finished() {
         let mut outbox = outbox();
-        outbox.push(|out| out.extend(data(10)));
-        outbox.push(|out| out.extend(data(10)));
+        push(&mut outbox, &data(10));
+        push(&mut outbox, &data(10));
         outbox.sent(3);
         outbox.drop_queue();
         assert_eq!(outbox.transmit(), &data(10)[3..]);
@@ -291,13 +290,14 @@ mod tests {
     #[test]
     fn memory_does_not_grow_with_what_was_already_sent() {
         let mut outbox = outbox();
-        outbox.push(|out| out.extend(data(100)));
+        push(&mut outbox, &data(100));
         for _ in 0..10_000 {
-            outbox.push(|out| out.extend(data(100)));
+            push(&mut outbox, &data(100));
             outbox.sent(100);
             insert_ping_ack(&mut outbox, 1);
             outbox.sent(26);
         }
-        assert!(outbox.mem_used() < 1024, "{}", outbox.mem_used());
+        let held = outbox.octets.capacity();
+        assert!(held < 1024, "{held}");
     }
 }

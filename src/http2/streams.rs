@@ -12,7 +12,6 @@ use super::frame_type::FrameType;
 use super::settings::Role;
 use super::stream::Stream;
 use super::stream_id::StreamId;
-use crate::budget::spilled_octets;
 
 /// The streams of one connection.
 #[derive(Debug)]
@@ -21,7 +20,7 @@ pub(super) struct Streams {
     role: Role,
     /// Sorted by identifier. A single stream is stored inline, because nearly every connection
     /// serves one call at a time.
-    open: SmallVec<[Stream; 1]>,
+    pub(super) open: SmallVec<[Stream; 1]>,
     /// The highest stream that was opened, always by the client: a server does not push.
     highest: u32,
     /// The last streams that ended, most recent first.
@@ -75,15 +74,13 @@ impl Streams {
     /// Returns the identifier of the next stream that this end opens, or `None` if it cannot open
     /// any.
     pub(super) fn next_id(&self) -> Option<StreamId> {
-        if self.role == Role::Server {
+        if matches!(self.role, Role::Server) {
             return None;
         }
-        StreamId::new(self.highest).map_or(Some(StreamId::FIRST), StreamId::next)
-    }
-
-    /// Returns how many streams are open.
-    pub(super) fn count(&self) -> usize {
-        self.open.len()
+        match self.highest {
+            0 => Some(StreamId::FIRST),
+            highest => StreamId::new(highest + 2),
+        }
     }
 
     /// Returns the open stream with this identifier.
@@ -109,7 +106,7 @@ impl Streams {
         // §5.1.1: "Streams initiated by a client MUST use odd-numbered stream identifiers".
         let is_of_client = id.get() % 2 == 1;
         if !is_of_client || id.get() > self.highest {
-            if is_of_client && self.role == Role::Server && kind == FrameType::HEADERS {
+            if let (true, Role::Server, FrameType::HEADERS) = (is_of_client, self.role, kind) {
                 return Ok(Found::New);
             }
             return Err(Violation::IdleStream(kind, id.get()));
@@ -133,7 +130,7 @@ impl Streams {
             (FrameType::DATA | FrameType::HEADERS, Some(true)) => {
                 Err(Violation::ClosedStream(kind, id))
             }
-            (FrameType::HEADERS, None) if self.role == Role::Server => {
+            (FrameType::HEADERS, None) if matches!(self.role, Role::Server) => {
                 Err(Violation::StreamOrder(id.get()))
             }
             _ => Ok(Found::Ended),
@@ -160,19 +157,9 @@ impl Streams {
 
     /// Removes the streams opened by this end above `last`, which the peer has not processed.
     pub(super) fn remove_above(&mut self, last: u32) {
-        if self.role == Role::Client {
+        if matches!(self.role, Role::Client) {
             self.open.retain(|stream| stream.id.get() <= last);
         }
-    }
-
-    /// Returns the open streams.
-    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Stream> {
-        self.open.iter_mut()
-    }
-
-    /// Returns the number of octets of memory held.
-    pub(super) fn mem_used(&self) -> usize {
-        spilled_octets(&self.open)
     }
 
     /// Returns the index of the open stream with this identifier.
@@ -242,7 +229,7 @@ mod tests {
     fn only_the_streams_above_the_last_are_removed() {
         let mut streams = streams();
         streams.remove_above(3);
-        assert_eq!(streams.count(), 2);
+        assert_eq!(streams.open.len(), 2);
         assert!(streams.get_mut(id(3)).is_some() && streams.get_mut(id(5)).is_none());
         assert_eq!(streams.next_id(), Some(id(7)));
     }
@@ -270,6 +257,15 @@ mod tests {
     }
 
     #[test]
+    fn a_client_opens_odd_streams_until_identifiers_run_out() {
+        let mut streams = Streams::new(Role::Client);
+        for number in [1, 3, 0x7fff_ffff] {
+            streams.insert(Stream::open(id(number), 0));
+        }
+        assert_eq!(streams.next_id(), None);
+    }
+
+    #[test]
     fn memory_does_not_grow_with_the_streams_that_ended() {
         let mut streams = Streams::new(Role::Client);
         for _ in 0..10_000 {
@@ -277,6 +273,6 @@ mod tests {
             streams.insert(Stream::open(id, 0));
             streams.remove(id, true);
         }
-        assert!(streams.mem_used() < 1024);
+        assert!(!streams.open.spilled());
     }
 }

@@ -38,6 +38,7 @@ use super::outbox::Outbox;
 use super::preface::{self, CLIENT_PREFACE};
 use super::settings::{CLIENT_SETTINGS, INITIAL_WINDOW, Role, SERVER_SETTINGS, Settings};
 use super::streams::Streams;
+use crate::budget::spilled_octets;
 use crate::config;
 use crate::hpack::Decoder;
 use crate::time::{self, Time};
@@ -58,8 +59,10 @@ pub struct Connection {
     send: SendWindow,
     /// The connection's window for what the peer sends.
     receive: ReceiveWindow,
-    /// The peer's settings, or `None` before its first SETTINGS frame.
-    peer: Option<Settings>,
+    /// The peer's settings: the initial values before its first SETTINGS frame.
+    peer: Settings,
+    /// Whether the peer's first SETTINGS frame was received.
+    is_settled: bool,
     /// The decoder of the peer's header blocks, kept for the whole life of the connection.
     decoder: Decoder,
     /// The fields of the last block.
@@ -126,7 +129,8 @@ impl Connection {
             streams: Streams::new(role),
             send: SendWindow::new(INITIAL_WINDOW),
             receive: ReceiveWindow::new(INITIAL_WINDOW),
-            peer: None,
+            peer: Settings::default(),
+            is_settled: false,
             decoder: Decoder::new(config::HEADER_TABLE),
             fields: Fields::default(),
             block: None,
@@ -216,7 +220,7 @@ impl Connection {
 
     /// Returns the peer's settings, or `None` before its first SETTINGS frame.
     pub fn peer_settings(&self) -> Option<&Settings> {
-        self.peer.as_ref()
+        self.is_settled.then_some(&self.peer)
     }
 
     /// Advances the time, which never decreases. If nothing waits to be written, also restarts the
@@ -232,7 +236,7 @@ impl Connection {
     /// Takes the next frame of the input, if the frame is complete and there is room for an answer.
     /// The error is the reason why the connection must end now.
     fn next_frame(&mut self) -> Result<Option<Head>, ConnectionError> {
-        if self.streams.count() == 0 {
+        if self.streams.open.is_empty() {
             if let Some(error) = self.close_reason() {
                 return Err(error);
             }
@@ -304,22 +308,27 @@ impl Connection {
         let mut payload = [0; 8];
         payload[..4].copy_from_slice(&self.last_peer_stream.to_be_bytes());
         payload[4..].copy_from_slice(&code.0.to_be_bytes());
-        self.outbox.push_control(FrameType::GOAWAY, 0, &payload);
+        self.outbox.push(FrameType::GOAWAY, 0, 0, &payload);
     }
 
     /// Returns the deadlines of the peer for its SETTINGS, for the rest of a header block, and for
     /// reading what waits to be written.
     #[inline]
     fn deadlines(&self) -> [Option<Time>; 3] {
+        let mut deadlines = [None; 3];
         if self.is_ended() {
-            return [None; 3];
+            return deadlines;
         }
-        let is_unread = !self.outbox.transmit().is_empty();
-        [
-            self.peer.is_none().then_some(self.handshake_deadline),
-            self.block.as_ref().map(|block| block.deadline),
-            is_unread.then(|| self.unread_since + config::WRITE_STALL_TIMEOUT),
-        ]
+        if !self.is_settled {
+            deadlines[0] = Some(self.handshake_deadline);
+        }
+        if let Some(block) = &self.block {
+            deadlines[1] = Some(block.deadline);
+        }
+        if !self.outbox.transmit().is_empty() {
+            deadlines[2] = Some(self.unread_since + config::WRITE_STALL_TIMEOUT);
+        }
+        deadlines
     }
 
     /// Returns the time that the peer had for its SETTINGS, rounded to tenths of a second, so that
@@ -367,7 +376,7 @@ impl Endpoint for Connection {
         let is_closing = if let Phase::Ended { is_delivered, .. } = self.phase {
             !is_delivered
         } else {
-            is_going && self.streams.count() == 0
+            is_going && self.streams.open.is_empty()
         };
         is_closing || !self.transmit().is_empty() || self.input.has_frame()
     }
@@ -393,9 +402,9 @@ impl Endpoint for Connection {
 
     fn mem_used(&self) -> usize {
         let debug = self.goaway_received.as_ref();
-        self.input.mem_used()
-            + self.outbox.mem_used()
-            + self.streams.mem_used()
+        self.input.octets.capacity()
+            + self.outbox.octets.capacity()
+            + spilled_octets(&self.streams.open)
             + self.decoder.mem_used()
             + self.fields.mem_used()
             + self.block.as_ref().map_or(0, |it| it.octets.capacity())

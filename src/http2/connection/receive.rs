@@ -14,7 +14,7 @@ use super::super::error::{ErrorCode, Excess, GoAwayReceived, StreamError, Violat
 use super::super::fields::Section;
 use super::super::frame::{Head, flag};
 use super::super::frame_type::FrameType;
-use super::super::settings::{self, INITIAL_WINDOW, Role, SettingId};
+use super::super::settings::{self, Role, SettingId};
 use super::super::stream::Stream;
 use super::super::streams::Found;
 use super::{Connection, Event};
@@ -175,7 +175,8 @@ impl Connection {
                 section.add_field(name, value, fields);
             })
             .map_err(Violation::Compression)?;
-        if section.is_bomb() {
+        // mutation: a header block may decode to anything
+        if section.size > config::MAX_DECODED_HEADERS {
             return Err(Violation::Excess(Excess::HeaderList));
         }
         Ok(section)
@@ -195,11 +196,11 @@ impl Connection {
         // concurrent stream limit to be exceeded MUST treat this as a stream error [...] of type
         // PROTOCOL_ERROR or REFUSED_STREAM". With the latter, the client knows that a retry is
         // safe.
-        if self.streams.count() >= config::MAX_STREAMS as usize {
+        if self.streams.open.len() >= config::MAX_STREAMS as usize {
             self.refuse_stream(id, ErrorCode::REFUSED_STREAM);
             return Ok(None);
         }
-        match Stream::accept(id, self.initial_window(), section, end_stream) {
+        match Stream::accept(id, self.peer.initial_window_size, section, end_stream) {
             Ok(stream) => {
                 self.streams.insert(stream);
                 self.last_peer_stream = id.get();
@@ -223,12 +224,6 @@ impl Connection {
         let code = code.0.to_be_bytes();
         self.outbox
             .insert_control(FrameType::RST_STREAM, 0, id.get(), &code);
-    }
-
-    /// Returns the send window of a stream that is opened now.
-    pub(super) fn initial_window(&self) -> u32 {
-        let peer = self.peer.as_ref();
-        peer.map_or(INITIAL_WINDOW, |peer| peer.initial_window_size)
     }
 
     /// Processes PRIORITY, which is ignored.
@@ -286,15 +281,14 @@ impl Connection {
         if values.len() > config::MAX_SETTINGS {
             return Err(Violation::Excess(Excess::SettingsEntries));
         }
-        let mut settings = self.peer.take().unwrap_or_default();
         for (id, value) in values {
-            let before = settings.initial_window_size;
-            settings.apply(id, value, self.role)?;
+            let before = self.peer.initial_window_size;
+            self.peer.apply(id, value, self.role)?;
             if id == SettingId::INITIAL_WINDOW_SIZE {
                 self.shift_windows(i64::from(value) - i64::from(before))?;
             }
         }
-        self.peer = Some(settings);
+        self.is_settled = true;
         self.outbox
             .insert_control(FrameType::SETTINGS, flag::ACK, 0, &[]);
         Ok(None)
@@ -307,7 +301,7 @@ impl Connection {
     /// treat a change to SETTINGS_INITIAL_WINDOW_SIZE that causes any flow-control window to exceed
     /// the maximum size as a connection error [...] of type FLOW_CONTROL_ERROR."
     fn shift_windows(&mut self, by: i64) -> Result<(), Violation> {
-        let mut streams = self.streams.iter_mut();
+        let mut streams = self.streams.open.iter_mut();
         let shifted = streams.try_for_each(|stream| stream.send.shift(by));
         shifted.map_err(|_| Violation::InitialWindow)
     }
@@ -337,7 +331,7 @@ impl Connection {
         let last_stream = u32::from_be_bytes([s1 & 0x7f, *s2, *s3, *s4]);
         let code = ErrorCode(u32::from_be_bytes([*c1, *c2, *c3, *c4]));
         self.flood.count_frame_without_progress(self.now)?;
-        let is_even = self.role == Role::Client && last_stream != 0 && last_stream % 2 == 0;
+        let is_even = matches!(self.role, Role::Client) && last_stream != 0 && last_stream % 2 == 0;
         let before = self.goaway_received.as_ref().map(|gone| gone.last_stream);
         if is_even || before.is_some_and(|before| last_stream > before) {
             return Err(Violation::GoAwayStream(last_stream));
@@ -386,7 +380,7 @@ impl Connection {
     /// A response of which a part still waits to be queued does not count as an answer: the client
     /// decides how long that part waits, and makes the work useless by resetting the stream.
     fn count_cancelled_request(&mut self, is_answered: bool) -> Result<(), Violation> {
-        if self.role == Role::Client || is_answered {
+        if matches!(self.role, Role::Client) || is_answered {
             return Ok(());
         }
         self.flood.count_cancelled_request(self.now)

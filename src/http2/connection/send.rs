@@ -75,25 +75,19 @@ impl Connection {
         if let Some(error) = self.close_reason() {
             return Err(OpenError::Closing(error));
         }
-        if !self.may_open() {
+        // RFC 9113 §5.1.2: "Endpoints MUST NOT exceed the limit set by their peer."
+        let streams = self.streams.open.len() + 1;
+        if is_above(streams, self.peer.max_concurrent_streams) || !self.has_room() {
             return Err(OpenError::Later);
         }
         let id = self.streams.next_id().ok_or(OpenError::Exhausted)?;
         if !self.push_headers(id, write, end_stream) {
             return Err(OpenError::TooLarge);
         }
-        let mut stream = Stream::open(id, self.initial_window());
+        let mut stream = Stream::open(id, self.peer.initial_window_size);
         stream.can_send = !end_stream;
         self.streams.insert(stream);
         Ok(id)
-    }
-
-    /// Returns whether the peer allows another stream, and not too much is unsent.
-    ///
-    /// RFC 9113 §5.1.2: "Endpoints MUST NOT exceed the limit set by their peer."
-    fn may_open(&self) -> bool {
-        let limit = self.peer.as_ref().and_then(|it| it.max_concurrent_streams);
-        !is_above(self.streams.count() + 1, limit) && self.has_room()
     }
 
     /// Returns whether headers and data can be queued: not too much is unsent.
@@ -136,7 +130,7 @@ impl Connection {
         if let Some(stream) = self.streams.get_mut(id) {
             stream.can_send = false;
         }
-        if self.role == Role::Server {
+        if matches!(self.role, Role::Server) {
             self.flood.count_answered_request();
         }
         self.streams.remove_if_closed(id);
@@ -151,24 +145,23 @@ impl Connection {
         write: &mut dyn FnMut(&mut Encoder<'_>),
         end_stream: bool,
     ) -> bool {
-        let max_list = self.peer.as_ref().and_then(|it| it.max_header_list_size);
-        let mut fits = true;
-        self.outbox.push(|out| {
-            let begin = out.len();
-            out.extend_from_slice(&[0; HEAD]);
-            let mut block = Encoder::begin(out);
-            write(&mut block);
-            let is_accepted = !is_above(block.list_size(), max_list);
-            let length = out.len() - begin - HEAD;
-            fits = is_accepted && length <= config::MAX_SENT_HEADER_BLOCK;
-            if fits {
-                let flags = flag::END_HEADERS | end_stream_flag(end_stream);
-                let head = Head::new(FrameType::HEADERS, flags, stream.get(), length);
-                out[begin..begin + HEAD].copy_from_slice(&head.encode());
-            } else {
-                out.truncate(begin);
-            }
-        });
+        let Some(out) = self.outbox.queue_buf() else {
+            return true;
+        };
+        let begin = out.len();
+        out.extend_from_slice(&[0; HEAD]);
+        let mut block = Encoder::begin(out);
+        write(&mut block);
+        let is_accepted = !is_above(block.list_size, self.peer.max_header_list_size);
+        let length = out.len() - begin - HEAD;
+        let fits = is_accepted && length <= config::MAX_SENT_HEADER_BLOCK;
+        if fits {
+            let flags = flag::END_HEADERS | end_stream_flag(end_stream);
+            let head = Head::new(FrameType::HEADERS, flags, stream.get(), length);
+            out[begin..begin + HEAD].copy_from_slice(&head.encode());
+        } else {
+            out.truncate(begin);
+        }
         fits
     }
 
@@ -184,8 +177,9 @@ impl Connection {
         now: Time,
     ) -> Taken {
         self.advance_time_to(now);
-        let Some(open) = self.streams.get_mut(stream).filter(|it| it.can_send) else {
-            return Taken::All;
+        let open = match self.streams.get_mut(stream) {
+            Some(open) if open.can_send => open,
+            _ => return Taken::All,
         };
         let mut rest = data;
         let is_all = loop {
@@ -210,12 +204,9 @@ impl Connection {
             open.send.take(length);
             self.send.take(length);
             let flags = end_stream_flag(is_last && end_stream);
-            let head = Head::new(FrameType::DATA, flags, stream.get(), length);
             let (now_sent, later) = rest.split_at(length);
-            self.outbox.push(|out| {
-                out.extend_from_slice(&head.encode());
-                out.extend_from_slice(now_sent);
-            });
+            self.outbox
+                .push(FrameType::DATA, flags, stream.get(), now_sent);
             self.flood.record_progress();
             rest = later;
             if is_last {
@@ -264,7 +255,7 @@ impl Connection {
         if self.streams.get_mut(stream).is_some() {
             let code = code.0.to_be_bytes();
             self.outbox
-                .push_control(FrameType::RST_STREAM, stream.get(), &code);
+                .push(FrameType::RST_STREAM, 0, stream.get(), &code);
             self.streams.remove(stream, false);
         }
     }

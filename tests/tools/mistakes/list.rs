@@ -267,7 +267,7 @@ pub(crate) const MISTAKES: [Mistake; 51] = [
     },
     Mistake {
         what: "a header block may decode to anything",
-        wrong: "self.size == usize::MAX",
+        wrong: "if section.size == usize::MAX {",
         finder: Finder::FuzzTargets,
     },
     Mistake {
