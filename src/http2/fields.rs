@@ -80,8 +80,8 @@ pub(super) struct Section {
     pub(super) size: usize,
     /// The number of fields, including those that are not kept.
     count: usize,
-    /// The first breach of a rule.
-    malformed: Option<Malformed>,
+    /// The breach of a limit, or else the first breach of a rule.
+    error: Option<StreamError>,
     /// Whether a regular field, not a pseudo-header, was seen.
     regular: bool,
     /// The pseudo-headers that were seen: one bit for each.
@@ -102,7 +102,12 @@ impl Section {
         // each field line."
         self.size = self.size.saturating_add(name.len() + value.len() + 32);
         self.count += 1;
-        if self.check_size().is_err() {
+        if self.size > config::MAX_HEADER_LIST {
+            self.error = Some(StreamError::HeaderListTooLarge);
+            return;
+        }
+        if self.count > config::MAX_FIELDS {
+            self.error = Some(StreamError::TooManyFields);
             return;
         }
         let checked = if name.first() == Some(&b':') {
@@ -110,27 +115,18 @@ impl Section {
         } else {
             self.add_regular_field(name, value)
         };
-        if self.malformed.is_none() {
-            self.malformed = checked.err();
+        if let (None, Err(malformed)) = (self.error, checked) {
+            self.error = Some(malformed.into());
         }
         fields.push(name, value);
     }
 
-    /// Checks the list against the limits on its size and on its number of fields.
-    fn check_size(&self) -> Result<(), StreamError> {
-        if self.size > config::MAX_HEADER_LIST {
-            Err(StreamError::HeaderListTooLarge)
-        } else if self.count > config::MAX_FIELDS {
-            Err(StreamError::TooManyFields)
-        } else {
-            Ok(())
-        }
-    }
-
-    /// Checks the rules for all header blocks.
+    /// Checks the limits and rules for all header blocks.
     fn check_common_rules(&self) -> Result<(), StreamError> {
-        self.check_size()?;
-        self.malformed.map_or(Ok(()), |error| Err(error.into()))
+        match self.error {
+            None => Ok(()),
+            Some(error) => Err(error),
+        }
     }
 
     /// Checks the rules for the headers of a response; returns its status.
@@ -471,10 +467,13 @@ mod tests {
         let value = [b'v'; 4000];
         for _ in 0..16 {
             section.add_field(b"a", &value, &mut fields);
-            assert_eq!(section.check_size(), Ok(()));
+            assert_eq!(section.check_common_rules(), Ok(()));
         }
         section.add_field(b"a", &value, &mut fields);
-        assert_eq!(section.check_size(), Err(StreamError::HeaderListTooLarge));
+        assert_eq!(
+            section.check_common_rules(),
+            Err(StreamError::HeaderListTooLarge)
+        );
         assert!(section.size <= config::MAX_DECODED_HEADERS);
         for _ in 0..16_000 {
             section.add_field(b"a", &value, &mut fields);
@@ -507,9 +506,12 @@ mod tests {
         for _ in 0..256 {
             section.add_field(b"a", b"b", &mut fields);
         }
-        assert_eq!(section.check_size(), Ok(()));
+        assert_eq!(section.check_common_rules(), Ok(()));
         section.add_field(b"a", b"b", &mut fields);
-        assert_eq!(section.check_size(), Err(StreamError::TooManyFields));
+        assert_eq!(
+            section.check_common_rules(),
+            Err(StreamError::TooManyFields)
+        );
     }
 
     #[test]

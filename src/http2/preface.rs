@@ -10,16 +10,16 @@ use super::frame::{Head, INITIAL_MAX_FRAME_SIZE, flag};
 use super::frame_type::FrameType;
 use super::other_protocol::OtherProtocol;
 
-/// The number of octets of the peer's preface before its SETTINGS frame, once the head of that
-/// frame was received; `None` if more octets are needed. The error is another protocol.
-pub(super) type Detected = Result<Option<usize>, OtherProtocol>;
+/// Whether the peer's preface was received up to the head of its SETTINGS frame; `false` if more
+/// octets are needed. The error is another protocol.
+pub(super) type Detected = Result<bool, OtherProtocol>;
 
 /// Detects the protocol from the first octets of a server; `ended` means that the input has ended.
 pub(super) fn detect_server_protocol(octets: &[u8], ended: bool) -> Detected {
     if octets.starts_with(HTTP1) {
         return detect_http1_response(octets, ended);
     }
-    detect_settings(octets, 0, ended)
+    detect_settings(octets, ended)
 }
 
 /// Detects the protocol from the first octets of a client; `ended` means that the input has ended.
@@ -27,22 +27,22 @@ pub(super) fn detect_server_protocol(octets: &[u8], ended: bool) -> Detected {
 /// RFC 9113 §3.4: "The client connection preface starts with a sequence of 24 octets [...]. This
 /// sequence MUST be followed by a SETTINGS frame [...], which MAY be empty."
 pub(super) fn detect_client_protocol(octets: &[u8], ended: bool) -> Detected {
-    if octets.starts_with(CLIENT_PREFACE) {
-        return detect_settings(octets, CLIENT_PREFACE.len(), ended);
+    if let Some(behind) = octets.strip_prefix(CLIENT_PREFACE) {
+        return detect_settings(behind, ended);
     }
     if CLIENT_PREFACE.starts_with(octets) && !ended {
-        return Ok(None);
+        return Ok(false);
     }
     detect_http1_request(octets, ended)
 }
 
-/// Checks that the head of a SETTINGS frame without ACK begins at offset `at`.
-fn detect_settings(octets: &[u8], at: usize, ended: bool) -> Detected {
-    let Some(head) = octets[at..].first_chunk() else {
+/// Checks that `octets` begin with the head of a SETTINGS frame without ACK.
+fn detect_settings(octets: &[u8], ended: bool) -> Detected {
+    let Some(head) = octets.first_chunk() else {
         return if ended {
-            Err(classify_other(&octets[at..]))
+            Err(classify_other(octets))
         } else {
-            Ok(None)
+            Ok(false)
         };
     };
     match Head::parse(*head) {
@@ -51,8 +51,8 @@ fn detect_settings(octets: &[u8], at: usize, ended: bool) -> Detected {
             stream: 0,
             length: ..=INITIAL_MAX_FRAME_SIZE,
             flags,
-        } if flags & flag::ACK == 0 => Ok(Some(at)),
-        _ => Err(classify_other(&octets[at..])),
+        } if flags & flag::ACK == 0 => Ok(true),
+        _ => Err(classify_other(octets)),
     }
 }
 
@@ -62,7 +62,7 @@ fn detect_http1_response(octets: &[u8], ended: bool) -> Detected {
     // Only the status line matters: the error for headers that do not fit is ignored.
     let _ = answer.parse(&octets[..octets.len().min(STATUS_LINE)]);
     if answer.code.is_none() && octets.len() < STATUS_LINE && !ended {
-        return Ok(None);
+        return Ok(false);
     }
     Err(OtherProtocol::Http1(answer.code))
 }
@@ -77,7 +77,7 @@ fn detect_http1_request(octets: &[u8], ended: bool) -> Detected {
     let may_be_http1 = parsed.is_ok() && octets.len() < STATUS_LINE;
     let may_be_tls = octets.len() < TLS_RECORD;
     if (may_be_http1 || may_be_tls) && !ended {
-        return Ok(None);
+        return Ok(false);
     }
     Err(classify_other(octets))
 }
@@ -117,11 +117,11 @@ mod tests {
     fn a_server_begins_with_settings_that_acknowledge_nothing() {
         assert_eq!(
             detect_server_protocol(b"\0\0\0\x04\0\0\0\0\0", false),
-            Ok(Some(0))
+            Ok(true)
         );
         assert_eq!(
             detect_server_protocol(b"\0\0\x06\x04\0\0\0\0\0\0\x03", false),
-            Ok(Some(0))
+            Ok(true)
         );
         let others: [&[u8]; 4] = [
             b"\0\0\0\x04\x01\0\0\0\0",         // an acknowledgement
@@ -144,7 +144,7 @@ mod tests {
             detect_server_protocol(answer, false),
             Err(OtherProtocol::Http1(Some(404)))
         );
-        assert_eq!(detect_server_protocol(&answer[..10], false), Ok(None));
+        assert_eq!(detect_server_protocol(&answer[..10], false), Ok(false));
         assert_eq!(
             detect_server_protocol(&answer[..10], true),
             Err(OtherProtocol::Http1(None))
@@ -164,7 +164,7 @@ mod tests {
             detect_server_protocol(b"", true),
             Err(OtherProtocol::Nothing)
         );
-        assert_eq!(detect_server_protocol(b"", false), Ok(None));
+        assert_eq!(detect_server_protocol(b"", false), Ok(false));
         assert_eq!(
             detect_server_protocol(b"SSH", true),
             Err(OtherProtocol::Other(b"SSH".to_vec()))
@@ -179,13 +179,10 @@ mod tests {
     fn a_client_begins_with_24_octets_and_settings() {
         let preface = [CLIENT_PREFACE, b"\0\0\0\x04\0\0\0\0\0"].concat();
         for cut in 0..preface.len() {
-            assert_eq!(detect_client_protocol(&preface[..cut], false), Ok(None));
+            assert_eq!(detect_client_protocol(&preface[..cut], false), Ok(false));
             assert!(detect_client_protocol(&preface[..cut], true).is_err());
         }
-        assert_eq!(
-            detect_client_protocol(&preface, false),
-            Ok(Some(CLIENT_PREFACE.len()))
-        );
+        assert_eq!(detect_client_protocol(&preface, false), Ok(true));
         let ping = [CLIENT_PREFACE, b"\0\0\x08\x06\0\0\0\0\0"].concat();
         assert!(detect_client_protocol(&ping, false).is_err());
     }
@@ -197,10 +194,10 @@ mod tests {
             detect_client_protocol(request, false),
             Err(OtherProtocol::Http1Request)
         );
-        assert_eq!(detect_client_protocol(&request[..9], false), Ok(None));
+        assert_eq!(detect_client_protocol(&request[..9], false), Ok(false));
         let tls = b"\x16\x03\x01\x02\0\x01";
         assert_eq!(detect_client_protocol(tls, false), Err(OtherProtocol::Tls));
-        assert_eq!(detect_client_protocol(&tls[..2], false), Ok(None));
+        assert_eq!(detect_client_protocol(&tls[..2], false), Ok(false));
         assert_eq!(
             detect_client_protocol(b"", true),
             Err(OtherProtocol::Nothing)

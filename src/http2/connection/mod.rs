@@ -272,12 +272,14 @@ impl Connection {
             Role::Client => preface::detect_server_protocol(octets, self.eof),
             Role::Server => preface::detect_client_protocol(octets, self.eof),
         };
-        let Some(length) = detected.map_err(ConnectionError::NotHttp2)? else {
-            return Ok(false);
-        };
-        self.input.skip(length);
-        self.phase = Phase::Running;
-        Ok(true)
+        let is_received = detected.map_err(ConnectionError::NotHttp2)?;
+        if is_received {
+            if matches!(self.role, Role::Server) {
+                self.input.skip(CLIENT_PREFACE.len());
+            }
+            self.phase = Phase::Running;
+        }
+        Ok(is_received)
     }
 
     /// Ends the connection. After a violation or a timeout, a GOAWAY replaces the queued frames
