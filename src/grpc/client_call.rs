@@ -134,34 +134,29 @@ impl ClientCall {
         http2: &mut Connection,
         now: Time,
     ) -> Result<(), CallError> {
-        if self.stream.is_none() {
-            self.open_stream(http2, now)?;
-        }
-        if let Some(stream) = self.stream {
-            match http2.send_data(stream, &self.request[self.sent..], true, now) {
-                Taken::All => self.sent = self.request.len(),
-                Taken::Some(octets) => self.sent += octets,
+        let stream = if let Some(stream) = self.stream {
+            stream
+        } else {
+            let path = &self.request[..self.path_len];
+            let left = self.deadline.map(|deadline| deadline.saturating_since(now));
+            let mut write = |block: &mut Encoder<'_>| headers::write_request(path, left, block);
+            match http2.open_with(&mut write, false, now) {
+                Ok(stream) => stream,
+                Err(OpenError::Later) => return Ok(()),
+                Err(OpenError::TooLarge) => return Err(CallError::RequestHeaders),
+                Err(OpenError::Exhausted) => return Err(CallError::TooManyCalls),
+                Err(OpenError::Closing(error)) => {
+                    let written = false;
+                    return Err(CallError::Connection { error, written });
+                }
             }
-            self.drop_request_if_done();
+        };
+        self.stream = Some(stream);
+        match http2.send_data(stream, &self.request[self.sent..], true, now) {
+            Taken::All => self.sent = self.request.len(),
+            Taken::Some(octets) => self.sent += octets,
         }
-        Ok(())
-    }
-
-    /// Opens a stream for the call, if that is possible now.
-    fn open_stream(&mut self, http2: &mut Connection, now: Time) -> Result<(), CallError> {
-        let path = &self.request[..self.path_len];
-        let left = self.deadline.map(|deadline| deadline.saturating_since(now));
-        let mut write = |block: &mut Encoder<'_>| headers::write_request(path, left, block);
-        match http2.open_with(&mut write, false, now) {
-            Ok(stream) => self.stream = Some(stream),
-            Err(OpenError::Later) => {}
-            Err(OpenError::TooLarge) => return Err(CallError::RequestHeaders),
-            Err(OpenError::Exhausted) => return Err(CallError::TooManyCalls),
-            Err(OpenError::Closing(error)) => {
-                let written = false;
-                return Err(CallError::Connection { error, written });
-            }
-        }
+        self.drop_request_if_done();
         Ok(())
     }
 
