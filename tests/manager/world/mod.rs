@@ -180,6 +180,7 @@ impl World {
     pub(crate) fn run(&mut self) {
         let mut count = 0;
         loop {
+            self.manager.check_invariants();
             while let Some(output) = self.next_output() {
                 self.execute_output(output);
                 count += 1;
