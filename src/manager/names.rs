@@ -63,7 +63,8 @@ pub(super) struct Instance {
 impl Names {
     /// Adds a socket to the queue for a name. Returns whether it has acquired the name at once.
     pub(super) fn acquire_lock(&mut self, plugin: &Arc<Plugin>, socket: SocketId) -> bool {
-        let queue = &mut self.name_or_insert(plugin).queue;
+        let key = NameKey(plugin.clone());
+        let queue = &mut self.names.entry(key).or_default().queue;
         // mutation: two operations speak to a handler about one name
         let is_free = queue.iter().all(|(_, lock)| *lock == Lock::Stalled);
         let lock = if is_free { Lock::Held } else { Lock::Queued };
@@ -78,13 +79,17 @@ impl Names {
         plugin: &Arc<Plugin>,
         socket: SocketId,
     ) -> Option<SocketId> {
-        let name = self.name_mut(plugin)?;
+        let key = NameKey(plugin.clone());
+        let name = self.names.get_mut(&key)?;
         let place = name.queue.iter().position(|(it, _)| *it == socket)?;
         let (_, lock) = name.queue.remove(place);
-        // mutation: a name that is released is given to no other operation
-        let next = (lock == Lock::Held).then(|| name.grant_next()).flatten();
-        if name.is_unused() {
-            self.names.remove(&NameKey(plugin.clone()));
+        let next = match lock {
+            // mutation: a name that is released is given to no other operation
+            Lock::Held => name.grant_next(),
+            Lock::Queued | Lock::Stalled => None,
+        };
+        if name.instances.is_empty() && name.queue.is_empty() {
+            self.names.remove(&key);
         }
         next
     }
@@ -96,7 +101,7 @@ impl Names {
         plugin: &Arc<Plugin>,
         socket: SocketId,
     ) -> Option<SocketId> {
-        let name = self.name_mut(plugin)?;
+        let name = self.names.get_mut(&NameKey(plugin.clone()))?;
         let lock = name
             .queue
             .iter_mut()
@@ -124,8 +129,10 @@ impl Names {
 
     /// Returns the registered plugins of a name, oldest first; the last one is the one to use.
     pub(super) fn instances(&self, plugin: &Arc<Plugin>) -> &[Instance] {
-        let found = self.names.get(&NameKey(plugin.clone()));
-        found.map_or(&[], |name| &name.instances)
+        match self.names.get(&NameKey(plugin.clone())) {
+            Some(name) => &name.instances,
+            None => &[],
+        }
     }
 
     /// Returns the plugin to use for a name: the newest, or `None` if none is registered.
@@ -136,7 +143,8 @@ impl Names {
     /// Adds a registered plugin as the newest of its name. Returns the plugin that was the newest
     /// before.
     pub(super) fn add_instance(&mut self, instance: Instance) -> Option<&Instance> {
-        let instances = &mut self.name_or_insert(&instance.plugin).instances;
+        let key = NameKey(instance.plugin.clone());
+        let instances = &mut self.names.entry(key).or_default().instances;
         instances.push(instance);
         let before = instances.len().checked_sub(2)?;
         instances.get(before)
@@ -149,14 +157,15 @@ impl Names {
         plugin: &Arc<Plugin>,
         socket: SocketId,
     ) -> Option<Arc<Plugin>> {
-        let name = self.name_mut(plugin)?;
+        let key = NameKey(plugin.clone());
+        let name = self.names.get_mut(&key)?;
         let place = name.instances.iter().position(|it| it.socket == socket)?;
         name.instances.remove(place);
         let was_current = place == name.instances.len();
         let promoted = name.instances.last().filter(|_| was_current);
         let promoted = promoted.map(|instance| instance.plugin.clone());
-        if name.is_unused() {
-            self.names.remove(&NameKey(plugin.clone()));
+        if name.instances.is_empty() && name.queue.is_empty() {
+            self.names.remove(&key);
         }
         promoted
     }
@@ -170,23 +179,9 @@ impl Names {
         let instances = self.instances(plugin).iter();
         instances.filter(move |it| it.socket != own)
     }
-
-    /// Returns the entry of a plugin's name, which is added if it is new.
-    fn name_or_insert(&mut self, plugin: &Arc<Plugin>) -> &mut Name {
-        self.names.entry(NameKey(plugin.clone())).or_default()
-    }
-
-    fn name_mut(&mut self, plugin: &Arc<Plugin>) -> Option<&mut Name> {
-        self.names.get_mut(&NameKey(plugin.clone()))
-    }
 }
 
 impl Name {
-    /// Returns whether the name has no instances, and no socket holds it or waits for it.
-    fn is_unused(&self) -> bool {
-        self.instances.is_empty() && self.queue.is_empty()
-    }
-
     /// Gives the name to the operation that has waited for it longest, and returns its socket.
     fn grant_next(&mut self) -> Option<SocketId> {
         let mut queue = self.queue.iter_mut();

@@ -52,7 +52,7 @@ pub(crate) const MISTAKES: [Mistake; 51] = [
     },
     Mistake {
         what: "a name that is released is given to no other operation",
-        wrong: "let next = (lock != Lock::Held).then(|| name.grant_next()).flatten();",
+        wrong: "Lock::Held => None,",
         finder: Finder::Simulation { seed: 93 },
     },
     Mistake {
