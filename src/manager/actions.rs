@@ -64,7 +64,10 @@ impl Actions for Execution<'_> {
             return Err(DialError::NoDescriptors);
         }
         let conn = context.connections.add(Owner::Operation(self.socket.id));
-        self.active.connection = Some(Connection::dialing(conn));
+        self.active.connection = Some(Connection {
+            id: conn,
+            client: None,
+        });
         context.outputs.push_back(Output::Dial {
             conn,
             path,
@@ -81,22 +84,22 @@ impl Actions for Execution<'_> {
         self.call_plugin(method, &request, MAX_GET_INFO_REPLY, deadline)
     }
 
-    fn notify_plugin(&mut self, result: Result<(), &Refusal>, deadline: Time) -> Option<Reply> {
+    fn notify_plugin(&mut self, refusal: Option<&Refusal>, deadline: Time) -> Option<Reply> {
         if self.active.identity.is_of_announcement() {
             log::debug!(
                 "{}: answering the Register call plugin_registered={}",
                 self.label(),
-                result.is_ok()
+                refusal.is_none()
             );
             let desired = self.socket.desired_of(&self.active);
             // A refusal is the answer once the operation has ended.
-            if let (Ok(()), Some(desired)) = (result, desired) {
+            if let (None, Some(desired)) = (refusal, desired) {
                 desired.answer_announcement(Ok(()), &mut self.manager.context);
             }
             return Some(Ok(Vec::new()));
         }
         let desired = self.socket.desired_of(&self.active);
-        if let (Err(refusal), Some(desired)) = (result, desired) {
+        if let (Some(refusal), Some(desired)) = (refusal, desired) {
             if desired.is_notification_redundant(self.active.plugin.as_ref(), refusal) {
                 return Some(Ok(Vec::new()));
             }
@@ -104,13 +107,11 @@ impl Actions for Execution<'_> {
         log::debug!(
             "{}: calling NotifyRegistrationStatus plugin_registered={}",
             self.label(),
-            result.is_ok()
+            refusal.is_none()
         );
-        let error = result
-            .err()
-            .and_then(|why| why.status_error(&self.socket.path));
+        let error = refusal.and_then(|why| why.status_error(&self.socket.path));
         let status = RegistrationStatus {
-            plugin_registered: result.is_ok(),
+            plugin_registered: refusal.is_none(),
             error: error.unwrap_or_default(),
         };
         let method = registration::NOTIFY_REGISTRATION_STATUS;
@@ -137,7 +138,7 @@ impl Actions for Execution<'_> {
             server
         };
         let health = &mut registered.health;
-        if server == Server::Registration {
+        if matches!(server, Server::Registration) {
             health.process = self.active.process.or(caller);
         }
         match self.active.connection.take() {
@@ -154,7 +155,7 @@ impl Actions for Execution<'_> {
     }
 
     fn acquire_lock(&mut self, plugin: &Arc<Plugin>) -> bool {
-        if self.active.target != Target::Gone {
+        if !matches!(self.active.target, Target::Gone) {
             log::debug!(
                 "{}: identified the plugin as {plugin} endpoint={} versions={}",
                 self.label(),
@@ -208,9 +209,11 @@ impl Actions for Execution<'_> {
     }
 
     fn enter_actual(&mut self, plugin: &Arc<Plugin>) {
-        let handler = self.active.handler;
-        debug_assert!(handler.is_some(), "it has validated the plugin");
-        let known_by = handler.map_or(KnownBy::Predecessor, KnownBy::Handler);
+        debug_assert!(self.active.handler.is_some(), "it has validated the plugin");
+        let known_by = match self.active.handler {
+            Some(handler) => KnownBy::Handler(handler),
+            None => KnownBy::Predecessor,
+        };
         let registered = Registered::new(plugin.clone(), self.active.identity, known_by);
         self.socket
             .set_registered(registered, &mut self.manager.context);
@@ -356,7 +359,7 @@ impl Health {
             .get_or_insert_with(|| Box::new(Client::new(context.now).with_budget(&context.budget)));
         if !context.connections.has_room_for_liveness() {
             context.hang_up(connection);
-            if server == Server::Endpoint {
+            if matches!(server, Server::Endpoint) {
                 self.driver = Driver::Lost;
             }
             self.check_at = Some(context.next_slow_check());

@@ -117,7 +117,9 @@ impl Connections {
         *self.used.counter_mut(owner) += 1;
         self.open += 1;
         let (id, place) = loop {
-            self.last = self.last.next();
+            // By the time that numbers begin with 1 again, the events of earlier connections with
+            // low numbers have long been processed.
+            self.last = ConnectionId(self.last.0 % ConnectionId::MAX + 1);
             if let Err(place) = self.position(self.last) {
                 break (self.last, place);
             }
@@ -132,12 +134,6 @@ impl Connections {
     fn position(&self, conn: ConnectionId) -> Result<usize, usize> {
         let later = self.last.0.wrapping_sub(conn.0);
         ids::position(&self.owners, conn, later.into(), |owned| owned.id)
-    }
-
-    #[inline]
-    fn get_mut(&mut self, conn: ConnectionId) -> Option<&mut Owned> {
-        let place = self.position(conn).ok()?;
-        Some(&mut self.owners[place])
     }
 
     /// Returns the owner of a connection, or `None` if the connection was removed.
@@ -155,8 +151,8 @@ impl Connections {
 
     /// Gives a connection to another owner, unless the connection was removed.
     pub(super) fn hand_over(&mut self, conn: ConnectionId, owner: Owner) {
-        if let Some(owned) = self.get_mut(conn) {
-            let before = std::mem::replace(&mut owned.owner, owner);
+        if let Ok(place) = self.position(conn) {
+            let before = std::mem::replace(&mut self.owners[place].owner, owner);
             *self.used.counter_mut(before) -= 1;
             *self.used.counter_mut(owner) += 1;
         }
@@ -164,8 +160,8 @@ impl Connections {
 
     /// Records that a connection was closed, although its process is still watched.
     pub(super) fn record_closed(&mut self, conn: ConnectionId) {
-        if let Some(owned) = self.get_mut(conn) {
-            let was_open = std::mem::replace(&mut owned.is_open, false);
+        if let Ok(place) = self.position(conn) {
+            let was_open = std::mem::replace(&mut self.owners[place].is_open, false);
             self.open -= usize::from(was_open);
         }
     }
@@ -194,8 +190,8 @@ impl Connections {
     /// Returns the maximum number of descriptors in use for plugins. A source of liveness that is
     /// an open connection counts twice: a second descriptor is needed to watch its peer process.
     pub(super) fn descriptors_in_use(&self) -> usize {
-        let programs = DESCRIPTORS_OF_PROGRAM * self.programs;
-        self.open + self.liveness_source_count() + programs
+        let liveness = self.used.plugins + self.used.drivers;
+        self.open + liveness + DESCRIPTORS_OF_PROGRAM * self.programs
     }
 
     /// Returns the number of plugins with a source of liveness, whether or not their drivers have
@@ -204,18 +200,13 @@ impl Connections {
         self.used.plugins
     }
 
-    /// Returns the number of sources of liveness, of which a plugin may have two.
-    fn liveness_source_count(&self) -> usize {
-        self.used.plugins + self.used.drivers
-    }
-
     /// Returns the number of operations that may begin now, each with a call that a handler makes
     /// for it. At most half of all descriptors are for operations: the others are for handlers'
     /// connections and for liveness.
     pub(super) fn room_for_operations(&self) -> usize {
         let operations = self.used.operations;
         let by_operations = (self.limit / 2).saturating_sub(operations);
-        let kept = self.descriptors_in_use() - self.liveness_source_count();
+        let kept = self.open + DESCRIPTORS_OF_PROGRAM * self.programs;
         let calls_to_come = operations.saturating_sub(self.used.calls);
         let free = self.limit.saturating_sub(kept + calls_to_come);
         by_operations.min(free / 2)
@@ -273,11 +264,6 @@ pub(super) struct Connection {
 }
 
 impl Connection {
-    /// Creates a connection that is being dialed.
-    pub(super) fn dialing(id: ConnectionId) -> Self {
-        Self { id, client: None }
-    }
-
     /// Returns the next deadline of the client, such as that of a call.
     pub(super) fn deadline(&self) -> Option<Time> {
         self.client.as_ref()?.poll_timeout()
@@ -285,9 +271,11 @@ impl Connection {
 
     /// Requests the transmission of what the client has to write.
     pub(super) fn flush(&mut self, outputs: &mut VecDeque<Output>) {
-        let client = self.client.as_mut();
-        if client.is_some_and(|client| !client.transmit().is_empty()) {
-            outputs.push_back(Output::Transmit(self.id));
+        match &mut self.client {
+            Some(client) if !client.transmit().is_empty() => {
+                outputs.push_back(Output::Transmit(self.id));
+            }
+            _ => {}
         }
     }
 }

@@ -101,14 +101,10 @@ impl Context {
         self.outputs.push_back(Output::Event(Arc::new(event)));
     }
 
-    /// Emits a measurement for the metrics.
-    pub(super) fn emit_measurement(&mut self, measurement: Measurement) {
-        self.outputs.push_back(Output::Measured(measurement));
-    }
-
     /// Emits the measurement that something waits or is refused because of a limit.
     pub(super) fn emit_limit_hit(&mut self, limit: Limit) {
-        self.emit_measurement(Measurement::LimitHit(limit));
+        let measurement = Measurement::LimitHit(limit);
+        self.outputs.push_back(Output::Measured(measurement));
     }
 
     /// Closes a connection, whatever its state.

@@ -38,9 +38,9 @@ pub(super) fn position<T, I: Copy + Ord>(
 ) -> Result<usize, usize> {
     let from_end = usize::try_from(later).unwrap_or(usize::MAX);
     let likely = list.len().checked_sub(from_end.saturating_add(1));
-    match likely.filter(|at| id_of(&list[*at]) == id) {
-        Some(at) => Ok(at),
-        None => list.binary_search_by_key(&id, id_of),
+    match likely {
+        Some(at) if id_of(&list[at]) == id => Ok(at),
+        _ => list.binary_search_by_key(&id, id_of),
     }
 }
 
@@ -60,13 +60,7 @@ impl fmt::Display for ConnectionId {
 }
 
 impl ConnectionId {
-    /// Returns the next ID. After the highest one, IDs begin with 1 again: by then, the events of
-    /// earlier connections with low IDs have long been processed.
-    pub(super) fn next(self) -> Self {
-        Self(self.0 % Self::MAX + 1)
-    }
-
-    /// The highest ID.
+    /// The highest ID. After it, IDs begin with 1 again.
     pub(super) const MAX: u32 = (1 << 29) - 1;
 }
 

@@ -56,13 +56,6 @@ impl Limiter {
         self.queue.drain(..ready)
     }
 
-    /// Takes back the permit of a socket, unless it was released.
-    pub(super) fn take_back(&mut self, socket: SocketId) {
-        if let Some(at) = self.held.iter().position(|(holder, _)| *holder == socket) {
-            self.held.remove(at);
-        }
-    }
-
     /// Returns the time at which the next permit is due for release; `None` if the queue is empty
     /// or no permit is held.
     fn next_release(&self) -> Option<Time> {

@@ -180,7 +180,7 @@ impl Manager {
                 socket.permit = Permit::Held;
             }
             (Permit::Held, false) => {
-                self.limiter.take_back(id);
+                self.limiter.held.retain(|(holder, _)| *holder != id);
                 // mutation: the release of a permit is applied twice
                 socket.permit = Permit::None;
             }

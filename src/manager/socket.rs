@@ -467,11 +467,12 @@ impl Active {
         while let Some(event) = self.client()?.poll_event(context.now) {
             if let grpc::Event::Finished { result, .. } = event {
                 if let Some((method, began)) = self.call.take() {
-                    context.emit_measurement(Measurement::Called {
+                    let measurement = Measurement::Called {
                         method,
                         code: result.as_ref().err().map_or(Code::Ok, CallError::code),
                         took: context.now.saturating_since(began),
-                    });
+                    };
+                    context.outputs.push_back(Output::Measured(measurement));
                 }
                 reply = Some(result);
             }

@@ -83,7 +83,10 @@ impl EndpointCall {
             return self.handle_dial_failed(DialError::NoDescriptors, context.now);
         }
         let conn = context.connections.add(owner);
-        self.connection = Some(Connection::dialing(conn));
+        self.connection = Some(Connection {
+            id: conn,
+            client: None,
+        });
         let path = context.endpoint_path(&self.endpoint);
         context.outputs.push_back(Output::Dial {
             conn,

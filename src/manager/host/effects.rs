@@ -292,11 +292,12 @@ impl HandlerHost {
             context.work.extend(socket.map(Work::CheckEndpoint));
         }
         if let HandlerEvent::Called { method, result, .. } = &event {
-            context.emit_measurement(Measurement::Called {
+            let measurement = Measurement::Called {
                 method,
                 code: result.as_ref().map_or_else(CallFailure::code, |_| Code::Ok),
                 took: context.now.saturating_since(call.began),
-            });
+            };
+            context.outputs.push_back(Output::Measured(measurement));
         }
         let connection = call.connection.take();
         let endpoint = call.endpoint.clone();
@@ -420,10 +421,11 @@ fn emit_run_measurement(
     let Some(Run { plugin, action }) = run.map(|run| *run) else {
         return;
     };
-    context.emit_measurement(Measurement::Ran {
+    let measurement = Measurement::Ran {
         plugin,
         action,
         result,
         took: context.now.saturating_since(started),
-    });
+    };
+    context.outputs.push_back(Output::Measured(measurement));
 }

@@ -138,7 +138,11 @@ impl HandlerHost {
         if is_new {
             plugin.check_type().map_err(Refusal::Validation)?;
         }
-        let Some(found) = pinned.or_else(|| self.handlers.find(&plugin.kind)) else {
+        let found = match pinned {
+            Some(_) => pinned,
+            None => self.handlers.find(&plugin.kind),
+        };
+        let Some(found) = found else {
             let kind = plugin.kind.clone();
             return Err(if self.handlers.ignores_unknown() {
                 Refusal::Ignored(kind)
@@ -226,12 +230,13 @@ impl HandlerHost {
         let now = context.now;
         let mut handler_context = HandlerContext::new(now, None, &mut self.ids, &mut wanted);
         handler_context.budget = Some(&context.budget);
-        if let Some((owner, plugin)) = subject {
-            handler_context = handler_context.with_plugin(plugin);
+        let mut plugin = None;
+        if let Some((owner, about)) = subject {
+            handler_context = handler_context.with_plugin(about);
             handler_context.owner = owner;
+            plugin = Some(about);
         }
         let result = method(handler, &mut handler_context);
-        let plugin = subject.map(|(_, plugin)| plugin);
         for effect in wanted {
             self.execute_effect(id, plugin, effect, context);
         }

@@ -112,12 +112,9 @@ impl Steps<'_> {
             supported_versions: Vec::with_capacity(1),
             ..PluginInfo::default()
         };
-        let info = match info.merge(reply.as_slice()).map(|()| info) {
-            Ok(info) => info,
-            Err(error) => {
-                return self.end_with_failure(Failure::UndecodableInfo(error.to_string()));
-            }
-        };
+        if let Err(error) = info.merge(reply.as_slice()) {
+            return self.end_with_failure(Failure::UndecodableInfo(error.to_string()));
+        }
         // Validation checks the description, after the handler lookup.
         let plugin = Plugin::from_info_unchecked(info, self.0.socket_path());
         match goal {
@@ -232,8 +229,10 @@ impl Steps<'_> {
     }
 
     pub(super) fn notify_within(self, notification: Notification, budget: NotifyBudget) -> Step {
-        let result = notification.as_ref().map(|_| ());
-        match self.0.notify_plugin(result, budget.until) {
+        match self
+            .0
+            .notify_plugin(notification.as_ref().err(), budget.until)
+        {
             Some(reply) => self.handle_notification_reply(notification, budget, reply),
             None => Step::Goes(Operation::Notifying(notification, budget)),
         }

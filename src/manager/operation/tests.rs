@@ -96,8 +96,8 @@ impl Actions for Recorder {
         self.is_prompt.then(|| Ok(info().encode_to_vec()))
     }
 
-    fn notify_plugin(&mut self, result: Result<(), &Refusal>, _: Time) -> Option<Reply> {
-        self.record(format!("Notify({})", result.is_ok()));
+    fn notify_plugin(&mut self, refusal: Option<&Refusal>, _: Time) -> Option<Reply> {
+        self.record(format!("Notify({})", refusal.is_none()));
         self.is_prompt.then(|| Ok(Vec::new()))
     }
 
