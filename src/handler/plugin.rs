@@ -151,8 +151,10 @@ impl Ord for NameKey {
     #[inline]
     fn cmp(&self, other: &Self) -> Ordering {
         let (a, b) = (&*self.0, &*other.0);
-        cmp_length_then_end(a.name.as_bytes(), b.name.as_bytes())
-            .then_with(|| cmp_length_then_end(a.kind.as_bytes(), b.kind.as_bytes()))
+        match cmp_length_then_end(a.name.as_bytes(), b.name.as_bytes()) {
+            Ordering::Equal => cmp_length_then_end(a.kind.as_bytes(), b.kind.as_bytes()),
+            unequal => unequal,
+        }
     }
 }
 

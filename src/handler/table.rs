@@ -30,13 +30,6 @@ pub enum Unknown {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct HandlerId(u32);
 
-impl HandlerId {
-    /// Returns the number of handlers that were added before this one.
-    pub(crate) fn index(self) -> usize {
-        self.0 as usize
-    }
-}
-
 impl HandlerTable {
     /// Creates a table without handlers: every plugin is refused.
     pub fn new() -> Self {
@@ -84,11 +77,11 @@ impl HandlerTable {
     /// Returns the handler that is assigned to exactly the type `kind`, else the one for unknown
     /// types, if there is one.
     pub fn find(&self, kind: &str) -> Option<HandlerId> {
-        let known = self.position(kind).ok();
-        known.map(|at| self.by_type[at].1).or(match self.unknown {
-            Unknown::GivenTo(id) => Some(id),
-            Unknown::Refused | Unknown::Ignored => None,
-        })
+        match (self.position(kind), self.unknown) {
+            (Ok(at), _) => Some(self.by_type[at].1),
+            (Err(_), Unknown::GivenTo(id)) => Some(id),
+            (Err(_), Unknown::Refused | Unknown::Ignored) => None,
+        }
     }
 
     /// Returns whether a handler is assigned to type `kind` by name.
@@ -102,12 +95,12 @@ impl HandlerTable {
 
     /// Returns the handler with that number, or `None` if it was dropped.
     pub fn get_mut(&mut self, id: HandlerId) -> Option<&mut (dyn PluginHandler + 'static)> {
-        self.handlers.get_mut(id.index())?.as_deref_mut()
+        self.handlers.get_mut(id.0 as usize)?.as_deref_mut()
     }
 
     /// Removes and returns the handler with that number. Types stay assigned to that number.
     pub(crate) fn remove(&mut self, id: HandlerId) -> Option<Box<dyn PluginHandler>> {
-        self.handlers.get_mut(id.index())?.take()
+        self.handlers.get_mut(id.0 as usize)?.take()
     }
 
     /// Returns the handlers to which neither a type nor the unknown types are assigned.
@@ -122,7 +115,7 @@ impl HandlerTable {
 
     /// Returns the handler with that number, or `None` if it was dropped.
     pub(crate) fn get(&self, id: HandlerId) -> Option<&(dyn PluginHandler + 'static)> {
-        self.handlers.get(id.index())?.as_deref()
+        self.handlers.get(id.0 as usize)?.as_deref()
     }
 
     /// Returns the part of the registration of a plugin of type `kind` that a dry run leaves out,

@@ -80,7 +80,7 @@ impl State {
 }
 
 /// The part of a record that can change and depends on the socket alone.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Summary {
     /// The state, except that [`State::Standby`] counts as [`State::Registered`].
     pub(super) state: State,
@@ -112,7 +112,7 @@ pub(super) struct Changes {
 }
 
 /// The last change of a record, which readers may have seen.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Seen {
     /// The generation of the last change; 0 before the first.
     pub(super) generation: Generation,
@@ -121,6 +121,23 @@ pub(super) struct Seen {
     /// The time at which the state was entered.
     pub(super) since: Time,
     pub(super) summary: Summary,
+}
+
+impl Seen {
+    /// The state of a record before its first change.
+    pub(super) const NOTHING: Self = Self {
+        generation: 0,
+        created: 0,
+        since: Time::ZERO,
+        summary: Summary {
+            state: State::Discovered,
+            has_plugin: false,
+            attempts: 0,
+            next_retry: None,
+            process: None,
+            distrusted: 0,
+        },
+    };
 }
 
 #[derive(Debug)]

@@ -80,11 +80,6 @@ impl Desired {
         observed.is_some_and(|found| found.is_ok() || self.found + FIRST_MINUTE <= now)
     }
 
-    /// Returns whether the last attempt failed because nothing listened on the socket.
-    pub(super) fn was_connection_refused(&self) -> bool {
-        self.last_failure.as_deref() == Some(&Failure::Dial(DialError::Refused))
-    }
-
     /// Returns whether this plugin is not notified of this refusal, because it was notified of the
     /// same one last, and once is enough (`is_notified_once`).
     pub(super) fn is_notification_redundant(

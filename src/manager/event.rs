@@ -158,8 +158,11 @@ impl PluginEvent {
     /// Creates an event of a socket.
     pub(super) fn of_socket(socket: &Arc<Path>, kind: EventKind) -> Self {
         Self {
+            generation: 0,
             socket: Some(socket.clone()),
-            ..Self::of_daemon(kind)
+            plugin: None,
+            attempt: 0,
+            kind,
         }
     }
 
@@ -184,16 +187,18 @@ impl PluginEvent {
 
     /// Writes the event to the log.
     pub(super) fn log(&self) {
+        let (_, level) = self.kind.reason_and_level();
+        if level > log::max_level() {
+            return;
+        }
         let target = match self.socket {
             _ if self.is_security() => ABOUT_SECURITY,
             Some(_) => module_path!(),
             None => ABOUT_DAEMON,
         };
         let mut record = log::Record::builder();
-        let record = record.level(self.level()).target(target).key_values(self);
-        if self.level() <= log::max_level() {
-            log::logger().log(&record.args(format_args!("{self}")).build());
-        }
+        let record = record.level(level).target(target).key_values(self);
+        log::logger().log(&record.args(format_args!("{self}")).build());
     }
 
     /// Returns whether the event is about security: a plugin or directory that is not trusted, or a
@@ -355,7 +360,7 @@ impl fmt::Display for PluginEvent {
         if self.attempt > 0 {
             write!(f, "attempt {}: ", self.attempt)?;
         }
-        self.message().fmt(f)
+        Message(self).fmt(f)
     }
 }
 

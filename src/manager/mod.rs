@@ -239,9 +239,8 @@ impl Manager {
     /// [has work](Endpoint::has_work) or its deadline has changed.
     pub fn endpoint(&mut self, conn: ConnectionId) -> Option<&mut impl Endpoint> {
         match self.context.connections.owner(conn)? {
-            owner @ (Owner::Operation(id) | Owner::Liveness(id, _)) => {
-                self.sockets.get_mut(id)?.client(owner)
-            }
+            Owner::Operation(id) => self.sockets.get_mut(id)?.active.as_mut()?.client(),
+            Owner::Liveness(id, server) => self.sockets.get_mut(id)?.liveness_client(server),
             Owner::Call(id) | Owner::Stream(id) => self.host.client(id),
         }
     }
@@ -275,12 +274,13 @@ impl Manager {
     /// Returns the restored plugins that wait to be registered again, in unspecified order. Leaves
     /// out those whose last attempt ended with a refusal.
     pub fn restored_plugins(&self) -> impl Iterator<Item = &Arc<Plugin>> {
-        let is_refused = |socket: &&Socket| {
-            let failure = socket.desired().and_then(|it| it.last_failure.as_deref());
-            matches!(failure, Some(Failure::Refused(_)))
-        };
-        let sockets = self.sockets().filter(move |it| !is_refused(it));
-        sockets.filter_map(Socket::restored_plugin)
+        self.sockets().filter_map(|socket| match &socket.desired {
+            Some(Desired {
+                last_failure: Some(failure),
+                ..
+            }) if matches!(**failure, Failure::Refused(_)) => None,
+            _ => socket.restored_plugin(),
+        })
     }
 
     /// Returns whether restored plugins wait to be registered again, refused ones included.

@@ -15,7 +15,7 @@ use super::ids::{Process, SocketId};
 use super::operation::{Operation, Purpose};
 use super::reconcile::Target;
 use super::registered::{KnownBy, Registered};
-use super::socket::Socket;
+use super::socket::{Active, Socket};
 use super::{Desired, Manager};
 use crate::config::{Distrust, MAX_SOCKETS, SOFT_OPERATION_LIMIT};
 use crate::handler::Plugin;
@@ -101,7 +101,7 @@ impl Socket {
                 KnownBy::Restored { .. } => false,
                 KnownBy::Predecessor => true,
             };
-            return match health.down_since() {
+            return match &health.down {
                 _ if is_leaving => State::Deregistering,
                 Some(_) => State::Down,
                 None => State::Registered,
@@ -124,8 +124,11 @@ impl Socket {
         if let Some(registered) = &self.registered {
             return Some(&registered.plugin);
         }
-        let active = self.active.as_ref();
-        if let Some(plugin) = active.and_then(|it| it.plugin.as_ref()) {
+        if let Some(Active {
+            plugin: Some(plugin),
+            ..
+        }) = self.active.as_deref()
+        {
             return Some(plugin);
         }
         let desired = self.desired.as_ref()?;

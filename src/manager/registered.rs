@@ -162,12 +162,6 @@ impl Health {
         self.down.is_none() && !self.must_deregister
     }
 
-    /// Returns the time at which the plugin is deregistered if it is still down then, or `None` if
-    /// no such time is set.
-    pub(super) fn grace_until(&self) -> Option<Time> {
-        self.down.as_ref()?.grace_until
-    }
-
     /// Records that the plugin is to be deregistered now.
     pub(super) fn require_deregistration(&mut self) {
         if let Some(down) = &mut self.down {

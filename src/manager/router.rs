@@ -31,7 +31,9 @@ impl Manager {
         for _ in 0..self.context.budget.take_refusal_count() {
             self.context.emit_limit_hit(Limit::Memory);
         }
-        self.host.drop_unused_handlers(&self.sockets);
+        if !self.host.unassigned.is_empty() {
+            self.host.drop_unused_handlers(&self.sockets);
+        }
         if self.resync.at().is_none() && self.sockets.len() > 0 {
             let context = &mut self.context;
             let at = Some(context.now + RESYNC_INTERVAL);
@@ -124,7 +126,7 @@ impl Manager {
         };
         let is_dirty = std::mem::take(&mut socket.is_dirty);
         let action = socket.action();
-        if action == Some(Action::Register) || !is_dirty {
+        if matches!(action, Some(Action::Register)) || !is_dirty {
             return is_dirty;
         }
         self.visit(id, |visit| match action {
@@ -156,7 +158,7 @@ impl Manager {
         let (timer, deadline) = (Timer::Socket(socket.id), &mut socket.applied.deadline);
         // While an operation runs, an earlier deadline that has not passed is kept: it wakes the
         // socket too early, which is harmless. At rest, the deadline is exact.
-        let is_past = deadline.at().is_some_and(|it| it <= context.now);
+        let is_past = matches!(deadline.at(), Some(it) if it <= context.now);
         match socket.active {
             Some(_) if !is_past => context.timers.set_or_keep_earlier(timer, deadline, at),
             _ => context.timers.set(timer, deadline, at),
@@ -168,7 +170,7 @@ impl Manager {
     /// Compares what a socket claims with the claims in force, and applies the difference.
     fn apply_claims(&mut self, socket: &mut Socket) {
         let id = socket.id;
-        if socket.permit == Permit::Queued && socket.desired.is_none() {
+        if let (Permit::Queued, None) = (&socket.permit, &socket.desired) {
             self.limiter.queue.retain(|queued| *queued != id);
             self.limiter
                 .schedule_release(self.context.now, &mut self.context.timers);
@@ -195,7 +197,9 @@ impl Manager {
             if let Some(before) = socket.applied.name.take() {
                 // mutation: a name is not released when the operation ends
                 let next = self.names.release_lock(&before, id);
-                self.sockets.queue_lock_acquired(next, &mut self.context);
+                if let Some(next) = next {
+                    self.sockets.queue_lock_acquired(next, &mut self.context);
+                }
             }
         }
     }
@@ -301,7 +305,7 @@ impl Manager {
             |has: &dyn Fn(&Socket) -> bool| self.sockets.iter().filter(|it| has(it)).count();
         let holds = |socket: &Socket| self.limiter.held.iter().any(|(it, _)| *it == socket.id);
         assert_eq!(count(&holds), self.limiter.held.len());
-        let is_queued = |socket: &Socket| socket.permit == Permit::Queued;
+        let is_queued = |socket: &Socket| matches!(socket.permit, Permit::Queued);
         assert_eq!(count(&is_queued), self.limiter.queue.len());
         let has_name = |socket: &Socket| socket.applied.name.is_some();
         assert_eq!(count(&has_name), self.names.queue_len());
@@ -317,10 +321,12 @@ impl Manager {
     fn check_claims(&self, socket: &Socket) {
         let (id, applied) = (socket.id, &socket.applied);
         assert!(!socket.is_empty(), "{:?}", socket.path);
-        assert_eq!(socket.permit == Permit::Held, socket.claims_permit());
+        let is_held = matches!(socket.permit, Permit::Held);
+        assert_eq!(is_held, socket.claims_permit());
         let holds = self.limiter.held.iter().any(|(holder, _)| *holder == id);
-        assert!(!holds || socket.permit == Permit::Held);
-        assert!(socket.permit != Permit::Queued || socket.desired.is_some());
+        assert!(!holds || is_held);
+        let is_queued = matches!(socket.permit, Permit::Queued);
+        assert!(!is_queued || socket.desired.is_some());
         assert_eq!(applied.name.as_ref(), socket.claimed_name());
         let awaits_lock = matches!(socket.running(), Some(Operation::AwaitingLock(..)));
         if let Some(plugin) = socket.claimed_name().filter(|_| !awaits_lock) {

@@ -12,12 +12,12 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::changes::Seen;
-use super::connections::{Connection, Owner, SERVERS, Server, close_client};
+use super::connections::{Connection, SERVERS, Server, close_client};
 use super::context::Context;
 use super::desired::Desired;
 use super::ids::{AttemptId, ConnectionId, Process, SocketId};
 use super::messages::{Measurement, Output};
-use super::operation::{Event, Operation, Question, Reply};
+use super::operation::{Event, Goal, Operation, Question, Reply};
 use super::reconcile::{Action, Target, action};
 use super::registered::{Driver, KnownBy, Registered};
 use super::timers::Scheduled;
@@ -50,7 +50,7 @@ pub struct Socket {
 }
 
 /// The limited or shared resources that a socket holds or waits for.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Claims {
     /// The plugin for whose name its operation holds or awaits the lock.
     pub(super) name: Option<Arc<Plugin>>,
@@ -61,9 +61,8 @@ pub(super) struct Claims {
 }
 
 /// The permit for an operation.
-#[derive(Debug, Default, PartialEq, Eq)]
+#[derive(Debug)]
 pub(super) enum Permit {
-    #[default]
     None,
     Queued,
     Held,
@@ -88,21 +87,6 @@ impl fmt::Display for Label<'_> {
 }
 
 impl Socket {
-    /// Creates the entry of a path about which nothing is known yet.
-    pub(super) fn new(id: SocketId, path: Arc<Path>) -> Self {
-        Self {
-            id,
-            path,
-            desired: None,
-            registered: None,
-            active: None,
-            applied: Claims::default(),
-            permit: Permit::None,
-            is_dirty: false,
-            seen: Seen::default(),
-        }
-    }
-
     /// Returns the path.
     pub fn path(&self) -> &Arc<Path> {
         &self.path
@@ -120,9 +104,11 @@ impl Socket {
 
     /// Returns the plugin that was restored and has not been registered again, if there is one.
     pub(super) fn restored_plugin(&self) -> Option<&Arc<Plugin>> {
-        let registered = self.registered.as_ref().filter(|it| it.is_restored());
-        let found = self.desired.as_ref().and_then(|it| it.restored.as_ref());
-        registered.map(|it| &it.plugin).or(found)
+        match (&self.registered, &self.desired) {
+            (Some(registered), _) if registered.is_restored() => Some(&registered.plugin),
+            (_, Some(desired)) => desired.restored.as_ref(),
+            (_, None) => None,
+        }
     }
 
     /// Returns the name of the state of the operation, if one runs.
@@ -161,8 +147,10 @@ impl Socket {
 
     /// Returns the socket that an operation is about, if it still exists.
     pub(super) fn desired_of(&mut self, active: &Active) -> Option<&mut Desired> {
-        let identity = active.identity;
-        self.desired.as_mut().filter(|it| it.identity == identity)
+        match &mut self.desired {
+            Some(desired) if desired.identity == active.identity => Some(desired),
+            _ => None,
+        }
     }
 
     /// Returns the prefix of the log lines of an operation with this attempt number.
@@ -190,9 +178,14 @@ impl Socket {
 
     // --- Claims ---
 
-    /// Returns whether an operation runs that takes a permit in its current state.
+    /// Returns whether an operation runs that takes a permit in its current state, because it dials
+    /// or calls a plugin that is expected to answer. Waiting for a handler or notifying a plugin
+    /// needs no permit.
     pub(super) fn claims_permit(&self) -> bool {
-        self.running().is_some_and(Operation::takes_permit)
+        matches!(
+            self.running(),
+            Some(Operation::Dialing(..) | Operation::AskingInfo(_))
+        )
     }
 
     /// Returns the plugin for whose name the operation holds or awaits the lock.
@@ -225,7 +218,9 @@ impl Socket {
             deadlines[0] = self.retry_at();
         }
         if let Some(Registered { health, .. }) = &self.registered {
-            deadlines[3] = health.grace_until().filter(|_| !is_stopping);
+            if let (Some(down), false) = (&health.down, is_stopping) {
+                deadlines[3] = down.grace_until;
+            }
             deadlines[4] = health.liveness.as_ref().and_then(Connection::deadline);
             if let Driver::Watched(connection) = &health.driver {
                 deadlines[5] = connection.deadline();
@@ -241,11 +236,15 @@ impl Socket {
     /// example because it waits for a permit or the result of a dry run is final.
     #[inline]
     pub(super) fn retry_at(&self) -> Option<Time> {
-        let desired = self.desired.as_ref();
-        let desired = desired.filter(|_| self.permit != Permit::Queued)?;
-        // mutation: the end of a backoff is forgotten
-        let at = desired.redial_at.or_else(|| desired.backoff.until());
-        at.filter(|at| !desired.is_observation_final(*at))
+        let (Some(desired), Permit::None | Permit::Held) = (&self.desired, &self.permit) else {
+            return None;
+        };
+        let at = match desired.redial_at {
+            Some(at) => at,
+            // mutation: the end of a backoff is forgotten
+            None => desired.backoff.until()?,
+        };
+        (!desired.is_observation_final(at)).then_some(at)
     }
 
     // --- Events ---
@@ -264,8 +263,10 @@ impl Socket {
         }
         active.process = process;
         let operation = active.operation.as_ref()?;
-        if operation.calls_nothing() {
-            // The connection is kept to become the source of liveness.
+        if let Operation::Dialing(_, Goal::RegisterAnnounced(_) | Goal::CheckEndpoint(_)) =
+            operation
+        {
+            // Nothing is called: the connection is kept to become the source of liveness.
             return Some(Event::Connected);
         }
         let mut client = Box::new(Client::new(context.now).with_budget(&context.budget));
@@ -359,15 +360,6 @@ impl Socket {
         }
     }
 
-    /// Returns the client of a connection that the socket owns.
-    pub(super) fn client(&mut self, owner: Owner) -> Option<&mut Client> {
-        match owner {
-            Owner::Operation(_) => self.active.as_mut()?.client(),
-            Owner::Liveness(_, server) => self.liveness_client(server),
-            _ => None,
-        }
-    }
-
     /// Returns the client of the connection that is held open for liveness.
     pub(super) fn liveness_client(&mut self, server: Server) -> Option<&mut Client> {
         let liveness = self
@@ -380,9 +372,10 @@ impl Socket {
 
     /// Requests the transmission of what the clients have to write.
     pub(super) fn flush(&mut self, outputs: &mut VecDeque<Output>) {
-        let active = self.active.as_mut();
-        if let Some(connection) = active.and_then(|it| it.connection.as_mut()) {
-            connection.flush(outputs);
+        if let Some(active) = &mut self.active {
+            if let Some(connection) = &mut active.connection {
+                connection.flush(outputs);
+            }
         }
         if let Some(Registered { health, .. }) = &mut self.registered {
             for server in SERVERS {
@@ -435,25 +428,6 @@ pub(super) struct Pending {
 }
 
 impl Active {
-    /// Creates the run of an operation that is about to begin.
-    pub(super) fn new(id: AttemptId, target: Target, identity: Identity, number: u32) -> Self {
-        Self {
-            id,
-            operation: None,
-            number,
-            target,
-            identity,
-            plugin: None,
-            handler: None,
-            connection: None,
-            process: None,
-            distrust: Vec::new(),
-            call: None,
-            question: None,
-            promoted: None,
-        }
-    }
-
     /// Returns the client of the connection; `None` until the connection is established, and if the
     /// operation makes no calls.
     pub(super) fn client(&mut self) -> Option<&mut Client> {

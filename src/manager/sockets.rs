@@ -5,7 +5,7 @@ use std::collections::btree_map::Entry;
 use std::path::Path;
 use std::sync::Arc;
 
-use super::changes::State;
+use super::changes::{Seen, State};
 use super::context::{Context, Work};
 use super::desired::Desired;
 use super::event::{EventKind, PluginEvent};
@@ -13,7 +13,8 @@ use super::ids::{self, SocketId};
 use super::names::Names;
 use super::operation::Event;
 use super::registered::KnownBy;
-use super::socket::Socket;
+use super::socket::{Claims, Permit, Socket};
+use super::timers::Scheduled;
 use crate::config::{DEVICE_GRACE, OnDown};
 use crate::handler::{HandlerTable, Plugin};
 use crate::octets::PathKey;
@@ -38,7 +39,21 @@ impl Sockets {
             Entry::Vacant(entry) => {
                 self.last += 1;
                 let id = *entry.insert(SocketId(self.last));
-                let socket = Box::new(Socket::new(id, path.clone()));
+                let socket = Box::new(Socket {
+                    id,
+                    path: path.clone(),
+                    desired: None,
+                    registered: None,
+                    active: None,
+                    applied: Claims {
+                        name: None,
+                        handler: None,
+                        deadline: Scheduled::default(),
+                    },
+                    permit: Permit::None,
+                    is_dirty: false,
+                    seen: Seen::NOTHING,
+                });
                 self.by_id.push((id, Some(socket)));
                 id
             }
@@ -145,9 +160,8 @@ impl Sockets {
     }
 
     /// Queues the event that the operation of a socket has acquired the lock of its plugin name.
-    pub(super) fn queue_lock_acquired(&self, id: Option<SocketId>, context: &mut Context) {
-        let socket = id.and_then(|id| self.get(id));
-        if let Some((id, active)) = socket.and_then(|it| Some((it.id, it.active.as_ref()?))) {
+    pub(super) fn queue_lock_acquired(&self, id: SocketId, context: &mut Context) {
+        if let Some(active) = self.get(id).and_then(|it| it.active.as_ref()) {
             let work = Work::Operation(id, active.id, Event::LockAcquired);
             context.work.push_back(work);
         }

@@ -91,15 +91,17 @@ impl Execution<'_> {
         let policy = &self.manager.context.policy;
         let (trust, is_strict) = (&policy.trust, policy.trust.is_strict());
         let caller = self.socket.announced().and_then(|it| it.caller);
-        let mut users = [self.active.process, caller].into_iter().flatten();
-        let uid = users
-            .clone()
-            .map(|it| it.uid)
-            .find(|uid| !trust.is_always_trusted(*uid));
-        found.extend(users.find_map(|it| {
-            let checked = trust.check_name(it.uid, &plugin.kind, &plugin.name);
-            checked.err()
-        }));
+        let (mut uid, mut pinned) = (None, None);
+        for process in [self.active.process, caller].into_iter().flatten() {
+            if uid.is_none() && !trust.is_always_trusted(process.uid) {
+                uid = Some(process.uid);
+            }
+            if pinned.is_none() {
+                let checked = trust.check_name(process.uid, &plugin.kind, &plugin.name);
+                pinned = checked.err();
+            }
+        }
+        found.extend(pinned);
         if let Some(uid) = uid {
             found.extend(self.find_taken_endpoint(uid, plugin));
         }

@@ -10,13 +10,14 @@ use super::Manager;
 use super::actions::Execution;
 use super::connections::{Connection, SERVERS, Server};
 use super::event::{EventKind, PluginEvent, Shortage};
+use super::failure::Failure;
 use super::messages::{ConnectionEvent, Limit};
 use super::operation::{Event, Goal, Operation, Step};
 use super::reconcile::Target;
 use super::registered::{Driver, KnownBy, Registered};
 use super::socket::{Active, Permit, Socket};
 use crate::config::Mode;
-use crate::handler::{Reason, Ticket};
+use crate::handler::{DialError, Reason, Ticket};
 use crate::http2::Endpoint as _;
 use crate::time::Time;
 use crate::watch::Identity;
@@ -34,33 +35,17 @@ impl Visit<'_> {
         let Some(mut active) = self.socket.active.take() else {
             return;
         };
-        match active.operation.take() {
-            Some(operation) => {
-                self.execute_step(active, |actions| operation.handle_event(event, actions));
-            }
-            None => self.socket.active = Some(active),
-        }
-    }
-
-    /// Carries out one step of an operation.
-    fn execute_step(&mut self, active: Box<Active>, step: impl FnOnce(&mut Execution<'_>) -> Step) {
+        let Some(operation) = active.operation.take() else {
+            self.socket.active = Some(active);
+            return;
+        };
         let mut execution = Execution {
             manager: self.manager,
             socket: self.socket,
             active,
         };
-        let step = step(&mut execution);
-        let mut active = execution.active;
-        match step {
-            Step::Goes(operation) => active.operation = Some(operation),
-            Step::Ignores(operation, event) => {
-                let (label, state) = (self.socket.label(active.number), operation.state_name());
-                log::debug!("{label}: ignored an unexpected event event={event} state={state}");
-                active.operation = Some(operation);
-            }
-            Step::Ends(outcome) => return self.record_outcome(*active, outcome),
-        }
-        self.socket.active = Some(active);
+        let step = operation.handle_event(event, &mut execution);
+        execution.finish(step);
     }
 
     /// Accepts the answer to a pending question, or drops the answer if the operation does not wait
@@ -89,9 +74,13 @@ impl Visit<'_> {
                 Some(Event::DialFailed(error))
             }
             ConnectionEvent::Exchanged => {
-                let active = socket.active.as_mut();
-                let reply = active.and_then(|it| it.poll_connection(context));
-                reply.map(Event::Replied)
+                let Some(active) = &mut socket.active else {
+                    return;
+                };
+                let Some(reply) = active.poll_connection(context) else {
+                    return;
+                };
+                Some(Event::Replied(reply))
             }
             ConnectionEvent::Closed => socket.handle_connection_closed(context),
             ConnectionEvent::Watched | ConnectionEvent::ProcessEnded => None,
@@ -110,9 +99,10 @@ impl Visit<'_> {
             }
             ConnectionEvent::Watched => {
                 let context = &mut self.manager.context;
-                let registered = self.socket.registered.as_mut();
-                let source = registered.and_then(|it| it.health.liveness_source_mut(server));
-                if let Some(liveness) = source {
+                let Some(registered) = &mut self.socket.registered else {
+                    return;
+                };
+                if let Some(liveness) = registered.health.liveness_source_mut(server) {
                     liveness.close(context); // The process is watched from now on.
                     context.connections.record_closed(liveness.id);
                 }
@@ -241,7 +231,7 @@ impl Visit<'_> {
         let Registered { plugin, health, .. } = registered;
         if context.policy.is_stopping {
             // The plugin is checked or deregistered after the next start.
-        } else if is_due(health.grace_until()) {
+        } else if is_due(health.down.as_ref().and_then(|it| it.grace_until)) {
             health.require_deregistration();
             self.socket.is_dirty = true;
             self.socket.withdraw_announcement(context);
@@ -262,28 +252,50 @@ impl Visit<'_> {
         let Some(plugin) = &self.socket.applied.name else {
             return;
         };
-        let next = names.let_others_pass(plugin, self.socket.id);
-        if let (Some(_), Some(active)) = (next, &self.socket.active) {
-            self.manager.context.emit(PluginEvent {
+        let Some(next) = names.let_others_pass(plugin, self.socket.id) else {
+            return;
+        };
+        let context = &mut self.manager.context;
+        if let Some(active) = &self.socket.active {
+            context.emit(PluginEvent {
                 attempt: active.number,
                 ..PluginEvent::of_plugin(plugin, EventKind::HandlerStalled)
             });
         }
-        let context = &mut self.manager.context;
         self.manager.sockets.queue_lock_acquired(next, context);
     }
 
     // --- The start of operations ---
 
-    fn start_operation(
+    /// Begins an operation, which then takes its first step.
+    fn begin_operation(
         &mut self,
-        (target, identity, number): (Target, Identity, u32),
-        step: impl FnOnce(&mut Execution<'_>) -> Step,
-    ) {
+        target: Target,
+        identity: Identity,
+        number: u32,
+    ) -> Execution<'_> {
         let last = &mut self.manager.last_attempt;
         last.0 += 1;
-        let active = Active::new(*last, target, identity, number);
-        self.execute_step(Box::new(active), step);
+        let active = Box::new(Active {
+            id: *last,
+            operation: None,
+            number,
+            target,
+            identity,
+            plugin: None,
+            handler: None,
+            connection: None,
+            process: None,
+            distrust: Vec::new(),
+            call: None,
+            question: None,
+            promoted: None,
+        });
+        Execution {
+            manager: self.manager,
+            socket: self.socket,
+            active,
+        }
     }
 
     /// Starts to deregister the registered plugin. If the daemon is stopping, does nothing: the
@@ -295,14 +307,15 @@ impl Visit<'_> {
         if self.manager.context.policy.is_stopping {
             return;
         }
-        let (plugin, known_by) = (registered.plugin.clone(), registered.known_by);
-        self.start_operation((Target::Gone, registered.identity, 0), |execution| {
-            if let KnownBy::Handler(handler) = known_by {
-                // mutation: deregister is asked of a handler that has not validated the plugin
-                execution.active.handler = Some(handler);
-            }
-            Operation::start_deregistration(plugin, execution)
-        });
+        let (identity, known_by) = (registered.identity, registered.known_by);
+        let plugin = registered.plugin.clone();
+        let mut execution = self.begin_operation(Target::Gone, identity, 0);
+        if let KnownBy::Handler(handler) = known_by {
+            // mutation: deregister is asked of a handler that has not validated the plugin
+            execution.active.handler = Some(handler);
+        }
+        let step = Operation::start_deregistration(plugin, &mut execution);
+        execution.finish(step);
     }
 
     /// Starts to check whether the registered plugin answers. While another operation runs, the
@@ -325,9 +338,9 @@ impl Visit<'_> {
         } else {
             Goal::Check(plugin)
         };
-        self.start_operation((Target::Checked, identity, 0), |execution| {
-            Operation::start_dial(goal, execution)
-        });
+        let mut execution = self.begin_operation(Target::Checked, identity, 0);
+        let step = Operation::start_dial(goal, &mut execution);
+        execution.finish(step);
     }
 
     /// Starts to register the plugin behind the socket, or to observe it in a dry run, unless it
@@ -351,9 +364,9 @@ impl Visit<'_> {
             (None, Mode::Register) => Goal::Register { is_new, known },
             (None, Mode::Observe) => Goal::Observe { is_new },
         };
-        self.start_operation((Target::Registered, identity, number), |execution| {
-            Operation::start_dial(goal, execution)
-        });
+        let mut execution = self.begin_operation(Target::Registered, identity, number);
+        let step = Operation::start_dial(goal, &mut execution);
+        execution.finish(step);
     }
 
     /// Returns whether an attempt may begin now. If not, reserves what the attempt waits for: the
@@ -374,7 +387,7 @@ impl Visit<'_> {
         if desired.backoff.until().is_some_and(|until| now < until) {
             return false;
         }
-        if desired.was_connection_refused() {
+        if let Some(Failure::Dial(DialError::Refused)) = desired.last_failure.as_deref() {
             let redial_at = &mut desired.redial_at;
             let at = *redial_at.get_or_insert_with(|| limiter.reserve_redial(now));
             if now < at {
@@ -383,7 +396,7 @@ impl Visit<'_> {
         }
         let has_descriptors = context.connections.room_for_operations() > 0;
         // A socket in the queue waits for its turn, even if it is examined for another reason.
-        let is_queued = self.socket.permit == Permit::Queued;
+        let is_queued = matches!(self.socket.permit, Permit::Queued);
         // mutation: a socket in the queue is started out of turn
         if !is_queued && has_descriptors && limiter.make_permit_available(now) {
             return true;
@@ -427,5 +440,25 @@ impl Visit<'_> {
         if let Some(connection) = active.connection.take() {
             context.hang_up(connection);
         }
+    }
+}
+
+impl Execution<'_> {
+    /// Ends a step: keeps the operation for the next one, or records its outcome.
+    fn finish(mut self, step: Step) {
+        match step {
+            Step::Goes(operation) => self.active.operation = Some(operation),
+            Step::Ignores(operation, event) => {
+                let label = self.socket.label(self.active.number);
+                let state = operation.state_name();
+                log::debug!("{label}: ignored an unexpected event event={event} state={state}");
+                self.active.operation = Some(operation);
+            }
+            Step::Ends(outcome) => {
+                let (manager, socket) = (self.manager, self.socket);
+                return Visit { manager, socket }.record_outcome(*self.active, outcome);
+            }
+        }
+        self.socket.active = Some(self.active);
     }
 }

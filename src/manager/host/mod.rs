@@ -103,9 +103,6 @@ impl HandlerHost {
     /// Drops the unassigned handlers that are not in use any more: no plugin of these sockets, no
     /// effect and no debt belongs to them.
     pub(super) fn drop_unused_handlers(&mut self, sockets: &Sockets) {
-        if self.unassigned.is_empty() {
-            return;
-        }
         let plugins = sockets.iter().filter_map(|it| it.applied.handler);
         let effects = self.effects.values().map(|it| it.recipient.handler);
         let debts = self.owed.iter().map(|it| it.handler);

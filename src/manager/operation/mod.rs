@@ -304,21 +304,6 @@ impl Operation {
             _ => true,
         }
     }
-
-    /// Returns whether the operation dials a connection only to see whether it can be established.
-    pub(super) fn calls_nothing(&self) -> bool {
-        matches!(
-            self,
-            Self::Dialing(_, Goal::RegisterAnnounced(_) | Goal::CheckEndpoint(_))
-        )
-    }
-
-    /// Returns whether the operation takes a permit in its current state, because it dials or calls
-    /// a plugin that is expected to answer. Waiting for a handler or notifying a plugin needs no
-    /// permit.
-    pub(super) fn takes_permit(&self) -> bool {
-        matches!(self, Self::Dialing(..) | Self::AskingInfo(_))
-    }
 }
 
 impl Asked {

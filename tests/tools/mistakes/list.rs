@@ -92,7 +92,7 @@ pub(crate) const MISTAKES: [Mistake; 51] = [
     },
     Mistake {
         what: "the end of a backoff is forgotten",
-        wrong: "let at = desired.redial_at;",
+        wrong: "None => return None,",
         finder: Finder::Simulation { seed: 8 },
     },
     Mistake {
