@@ -67,7 +67,7 @@ impl EffectIds {
 pub struct Context<'a> {
     now: Time,
     pub(crate) ticket: Option<Ticket>,
-    plugin: Option<&'a Arc<Plugin>>,
+    pub(crate) plugin: Option<&'a Arc<Plugin>>,
     /// The owner of the effects that are requested.
     pub(crate) owner: EffectOwner,
     pub(crate) hints: Hints,
@@ -78,7 +78,7 @@ pub struct Context<'a> {
 
 /// Facts about a plugin that the manager passes to [`super::PluginHandler::register`]; in other
 /// calls, each is `false` or `None`.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Hints {
     /// Whether the plugin was registered before a restart with the same description and socket.
     pub(crate) was_registered: bool,
@@ -86,6 +86,15 @@ pub(crate) struct Hints {
     pub(crate) is_announced: bool,
     /// The time until which calls are repeated because the plugin's endpoint may not be ready.
     pub(crate) ready_by: Option<Time>,
+}
+
+impl Hints {
+    /// The facts in other calls.
+    pub(crate) const NONE: Self = Self {
+        was_registered: false,
+        is_announced: false,
+        ready_by: None,
+    };
 }
 
 impl<'a> Context<'a> {
@@ -102,7 +111,7 @@ impl<'a> Context<'a> {
             ticket,
             plugin: None,
             owner: EffectOwner::HANDLER,
-            hints: Hints::default(),
+            hints: Hints::NONE,
             budget: None,
             ids,
             effects,

@@ -291,7 +291,7 @@ impl Execution<'_> {
         self.active.handler = Some(handler);
         let Manager { host, context, .. } = &mut *self.manager;
         host.set_handler(self.socket, Some(handler), context);
-        let mut hints = Hints::default();
+        let mut hints = Hints::NONE;
         if question == Question::Register {
             if let Some(refusal) = self.refuse_taken_endpoint(handler, plugin) {
                 return Err(refusal);
@@ -305,10 +305,10 @@ impl Execution<'_> {
         let Manager { host, context, .. } = &mut *self.manager;
         let subject = (self.socket.id.owner(), plugin);
         match host.ask(handler, question, subject, hints, context) {
-            (Answer::Done(result), _) => {
+            (Answer::Done(Ok(())), _) => Ok(Some(())),
+            (Answer::Done(Err(reason)), _) => {
                 let names = &mut self.manager.names;
-                let answer = self.socket.process_answer(question, plugin, result, names);
-                answer.map(Some)
+                Err(self.socket.refuse(question, plugin, reason, names))
             }
             (Answer::Pending, ticket) => {
                 self.active.question = Some(Pending {
@@ -391,26 +391,26 @@ impl Socket {
         }
     }
 
-    /// Converts the error with which a handler has answered a question into a refusal. A plugin
-    /// that fails validation is retried once the current plugin of its name is deregistered or
-    /// down, because the current plugin may be the reason for the failure, as for CSI drivers.
-    pub(super) fn process_answer(
+    /// Returns the refusal that follows if a handler has answered a question with this error. A
+    /// plugin that fails validation is retried once the current plugin of its name is deregistered
+    /// or down, because the current plugin may be the reason for the failure, as for CSI drivers.
+    pub(super) fn refuse(
         &mut self,
         question: Question,
         plugin: &Arc<Plugin>,
-        result: Result<(), Reason>,
+        reason: Reason,
         names: &mut Names,
-    ) -> Result<(), Refusal> {
-        if question == Question::Validate && result.is_err() {
-            let holder = names.current_instance(plugin).map(|current| current.socket);
-            if let Some(holder) = holder {
-                self.request_retry_after(holder, names);
+    ) -> Refusal {
+        match question {
+            Question::Validate => {
+                let holder = names.current_instance(plugin).map(|current| current.socket);
+                if let Some(holder) = holder {
+                    self.request_retry_after(holder, names);
+                }
+                Refusal::Validation(reason)
             }
-        }
-        result.map_err(|reason| match question {
-            Question::Validate => Refusal::Validation(reason),
             // Plugins are not notified of a failed deregistration.
             Question::Register | Question::Deregister => Refusal::Registration(reason),
-        })
+        }
     }
 }

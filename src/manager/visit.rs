@@ -57,7 +57,8 @@ impl Visit<'_> {
         if let (Some(pending), Some(plugin)) = (pending, plugin) {
             let question = pending.question;
             let names = &mut self.manager.names;
-            let answer = self.socket.process_answer(question, &plugin, result, names);
+            let refuse = |reason| self.socket.refuse(question, &plugin, reason, names);
+            let answer = result.map_err(refuse);
             self.handle_event(Event::Answered(answer));
         }
     }

@@ -229,7 +229,7 @@ impl HandlerHost {
         handler_context.budget = Some(&context.budget);
         let mut plugin = None;
         if let Some((owner, about)) = subject {
-            handler_context = handler_context.with_plugin(about);
+            handler_context.plugin = Some(about);
             handler_context.owner = owner;
             plugin = Some(about);
         }
