@@ -203,22 +203,11 @@ impl<'a> Context<'a> {
     /// Runs a program, after other programs if the maximum number of them are running.
     /// [`Event::ProgramEnded`] reports its end.
     pub fn spawn(&mut self, program: Program) -> EffectId {
-        self.push_spawn(program, None)
+        self.spawn_for(None, program)
     }
 
-    /// Runs a program as [`Context::spawn`] does; the metrics count it under this plugin and
-    /// action.
-    pub(crate) fn spawn_for(
-        &mut self,
-        plugin: &Arc<Plugin>,
-        action: &'static str,
-        program: Program,
-    ) -> EffectId {
-        let plugin = plugin.clone();
-        self.push_spawn(program, Some(Box::new(Run { plugin, action })))
-    }
-
-    fn push_spawn(&mut self, program: Program, run: Option<Box<Run>>) -> EffectId {
+    /// Runs a program as [`Context::spawn`] does; the metrics count it under these labels.
+    pub(crate) fn spawn_for(&mut self, run: Option<Box<Run>>, program: Program) -> EffectId {
         let id = self.ids.next(self.owner);
         self.effects.push(Effect::Spawn { id, program, run });
         id

@@ -55,7 +55,7 @@ use self::owed::Owed;
 use super::csi;
 use super::{
     Answer, Context, EffectId, Event, EventType, Plugin, PluginHandler, Program, ProgramEnd,
-    ProgramOutcome, Reason, Ticket,
+    ProgramOutcome, Reason, Run, Ticket,
 };
 use crate::config::{EXEC_TIMEOUT, MAX_OWED};
 use crate::escape;
@@ -179,9 +179,10 @@ impl ExecHandler {
     }
 
     fn spawn(&self, job: &Job, context: &mut Context<'_>) -> Phase {
-        let (action, program) = (job.verb.word(), self.program_for(job));
+        let (plugin, action) = (job.plugin.clone(), job.verb.word());
+        let run = Some(Box::new(Run { plugin, action }));
         let mut detached = context.detached();
-        Phase::Running(detached.spawn_for(&job.plugin, action, program))
+        Phase::Running(detached.spawn_for(run, self.program_for(job)))
     }
 
     /// Removes the first job of a queue, which has ended or was given up, and starts the next.
@@ -208,7 +209,10 @@ impl ExecHandler {
         let Err(reason) = self.answer_for(outcome) else {
             return;
         };
-        let has_room = self.count_pausing_jobs() < MAX_OWED;
+        // The jobs that could not be started or that wait behind such a job.
+        let pausing = |queue: &&Queue| matches!(queue.phase, Phase::Pausing(_));
+        let queues = self.queues.iter().filter(pausing);
+        let has_room = queues.map(|queue| queue.jobs.len()).sum::<usize>() < MAX_OWED;
         let Queue { phase, jobs } = &mut self.queues[queue];
         let job = &mut jobs[0];
         let owed = job.owed.as_mut().filter(|_| has_room);
@@ -235,13 +239,6 @@ impl ExecHandler {
             context.answer(ticket, Err(Reason::new(refusal)));
             job.verb == Verb::Del
         });
-    }
-
-    /// Returns the number of jobs that could not be started or that wait behind such a job.
-    fn count_pausing_jobs(&self) -> usize {
-        let pausing = |queue: &&Queue| matches!(queue.phase, Phase::Pausing(_));
-        let queues = self.queues.iter().filter(pausing);
-        queues.map(|queue| queue.jobs.len()).sum()
     }
 
     fn handle_program_end(

@@ -32,7 +32,7 @@ pub(super) struct Reconnect {
     /// The length of the next pause.
     pause: Duration,
     /// The time since which the server has been answering on the connection.
-    up_since: Option<Time>,
+    pub(super) up_since: Option<Time>,
     /// Whether a connection that was up may be dialed again without a pause.
     may_skip_pause: bool,
 }
@@ -63,11 +63,6 @@ impl Reconnect {
             up_since: None,
             may_skip_pause: true,
         }
-    }
-
-    /// Records that the server has answered on the connection.
-    pub(super) fn record_connected(&mut self, context: &Context<'_>) {
-        self.up_since = Some(context.now());
     }
 
     /// Returns the pending effect: the open stream or connection, or the timer of the pause.
@@ -179,7 +174,7 @@ mod tests {
         let mut pauses = Vec::new();
         for _ in 0..6 {
             let mut context = Context::new(now, None, &mut ids, &mut effects);
-            connection.record_connected(&context);
+            connection.up_since = Some(context.now());
             let cut = now + lasted;
             context = Context::new(cut, None, &mut ids, &mut effects);
             connection.handle_interruption(&mut context);

@@ -150,7 +150,7 @@ impl Client {
     }
 
     fn handle_connected(&mut self, context: &mut Context<'_>) {
-        self.connection.record_connected(context);
+        self.connection.up_since = Some(context.now());
         if self.set_connected(true) {
             let message = "connected".to_owned();
             context.emit(&self.plugin, EventType::Normal, "Connected", message);
