@@ -120,24 +120,8 @@ pub(super) struct Seen {
     pub(super) created: Generation,
     /// The time at which the state was entered.
     pub(super) since: Time,
-    pub(super) summary: Summary,
-}
-
-impl Seen {
-    /// The state of a record before its first change.
-    pub(super) const NOTHING: Self = Self {
-        generation: 0,
-        created: 0,
-        since: Time::ZERO,
-        summary: Summary {
-            state: State::Discovered,
-            has_plugin: false,
-            attempts: 0,
-            next_retry: None,
-            process: None,
-            distrusted: 0,
-        },
-    };
+    /// `None` before the first visit.
+    pub(super) summary: Option<Summary>,
 }
 
 #[derive(Debug)]

@@ -189,14 +189,12 @@ impl Socket {
         }
         let summary = self.summary();
         let seen = &mut self.seen;
-        let is_new = seen.generation == 0;
-        if !is_new && seen.summary == summary {
-            return;
+        match &seen.summary {
+            Some(before) if *before == summary => return,
+            Some(before) if before.state == summary.state => {}
+            _ => seen.since = context.now,
         }
-        if is_new || seen.summary.state != summary.state {
-            seen.since = context.now;
-        }
-        seen.summary = summary;
+        seen.summary = Some(summary);
         changes.note_change(self.id, seen);
     }
 }

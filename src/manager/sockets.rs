@@ -5,7 +5,7 @@ use std::collections::btree_map::Entry;
 use std::path::Path;
 use std::sync::Arc;
 
-use super::changes::{Seen, State};
+use super::changes::{Seen, State, Summary};
 use super::context::{Context, Work};
 use super::desired::Desired;
 use super::event::{EventKind, PluginEvent};
@@ -18,6 +18,7 @@ use super::timers::Scheduled;
 use crate::config::{DEVICE_GRACE, OnDown};
 use crate::handler::{HandlerTable, Plugin};
 use crate::octets::PathKey;
+use crate::time::Time;
 use crate::watch::Identity;
 
 /// Every path at which a socket exists, a plugin is registered or an operation runs.
@@ -52,7 +53,12 @@ impl Sockets {
                     },
                     permit: Permit::None,
                     is_dirty: false,
-                    seen: Seen::NOTHING,
+                    seen: Seen {
+                        generation: 0,
+                        created: 0,
+                        since: Time::ZERO,
+                        summary: None,
+                    },
                 });
                 self.by_id.push((id, Some(socket)));
                 id
@@ -152,7 +158,11 @@ impl Sockets {
     pub(super) fn note_standby_change(&mut self, id: SocketId, context: &mut Context) {
         if let Some(socket) = self.get_mut(id) {
             // The record changes between `Registered` and `Standby`, unless the plugin is down.
-            if socket.seen.summary.state == State::Registered {
+            if let Some(Summary {
+                state: State::Registered,
+                ..
+            }) = socket.seen.summary
+            {
                 socket.seen.since = context.now;
             }
             context.changes.note_change(socket.id, &mut socket.seen);
@@ -335,7 +345,6 @@ impl Socket {
 mod tests {
     use super::*;
     use crate::manager::registered::{Down, Registered};
-    use crate::time::Time;
 
     fn add_socket(sockets: &mut Sockets, path: &str) -> SocketId {
         let path = Path::new(path).into();
