@@ -158,7 +158,8 @@ impl Watch {
             // mutation: a file system that answers again is not scanned
             Input::Remounted { dir } => self.rescan_each(self.tree.paths_at_and_below(&dir), now),
         }
-        self.check_invariants();
+        #[cfg(test)]
+        self.tree.check_invariants();
     }
 
     /// Requests the scans and examinations that are due by `now`; an early call is harmless.
@@ -182,7 +183,8 @@ impl Watch {
         for path in self.examinations.take_due(now) {
             self.examine(path);
         }
-        self.check_invariants();
+        #[cfg(test)]
+        self.tree.check_invariants();
     }
 
     /// Returns the time of the next [`Watch::handle_timeout`], or `None` if none is needed.
@@ -500,16 +502,6 @@ impl Watch {
         let mut last = self.outputs.iter().rev().take(LAST_EXAMINATIONS);
         if !last.any(is_this) {
             self.outputs.push_back(Output::Examine { path });
-        }
-    }
-
-    /// Checks the invariants, in unit tests only: checking the whole tree costs more than any
-    /// event.
-    #[cfg_attr(not(test), expect(clippy::unused_self, reason = "it is for tests"))]
-    fn check_invariants(&self) {
-        #[cfg(test)]
-        {
-            self.tree.check_invariants();
         }
     }
 }

@@ -299,6 +299,8 @@ impl Tree {
         &self.sockets
     }
 
+    /// Asserts the invariants. Only unit tests call this after each input: the whole tree is
+    /// checked.
     #[cfg(test)]
     pub(super) fn check_invariants(&self) {
         let mut sockets = 0;
