@@ -8,6 +8,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::vec::Drain;
 
 /// The expected sockets that have been neither found nor lost yet.
 #[derive(Debug, Default)]
@@ -33,6 +34,13 @@ impl Expected {
     pub(super) fn remove(&mut self, path: &Path) -> bool {
         let found = self.paths.binary_search_by(|it| (**it).cmp(path));
         found.map(|at| self.paths.remove(at)).is_ok()
+    }
+
+    /// Removes and returns the expected sockets at and below a path.
+    pub(super) fn take_at_and_below(&mut self, top: &Path) -> Drain<'_, Arc<Path>> {
+        let first = self.paths.partition_point(|path| **path < *top);
+        let len = self.paths[first..].partition_point(|path| path.starts_with(top));
+        self.paths.drain(first..first + len)
     }
 
     /// Returns the expected sockets below a directory, at any depth, and at the path itself.
@@ -68,5 +76,8 @@ mod tests {
         assert_eq!(below(&expected, "/q"), ["/q"]);
         assert!(expected.remove(Path::new("/p/a/x")));
         assert_eq!(below(&expected, "/p/a"), ["/p/a/b/y"]);
+        let taken: Vec<_> = expected.take_at_and_below(Path::new("/p/a")).collect();
+        assert_eq!(taken, [path("/p/a/b/y")]);
+        assert_eq!(below(&expected, "/p"), ["/p/a.b", "/p/b"]);
     }
 }

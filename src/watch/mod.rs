@@ -122,7 +122,7 @@ impl Watch {
         };
         for root in roots {
             let root = Arc::from(root);
-            if !watch.tree.contains(&root) {
+            if watch.tree.get(&root).is_none() {
                 watch.tree.add_root(&root);
                 watch.request_scan(root, true);
             }
@@ -141,7 +141,25 @@ impl Watch {
     /// Handles an input that arrived at `now`.
     pub fn handle_input(&mut self, input: Input, now: Time) {
         match input {
-            Input::Event(event) => self.handle_event(event, now),
+            Input::Event(Event::Appeared {
+                watch,
+                name,
+                is_directory,
+            }) => self.handle_appeared(watch, &name, is_directory, now),
+            Input::Event(Event::Vanished { watch, name }) => {
+                self.handle_vanished(watch, &name, now);
+            }
+            Input::Event(Event::Moved { watch }) => {
+                self.rescan_each(self.tree.dir_of_watch(watch), now);
+            }
+            Input::Event(Event::Unwatched { watch }) => {
+                if let Some(dir) = self.tree.dir_of_watch(watch) {
+                    self.tree.set_watch(&dir, None);
+                    self.rescan(dir, now);
+                }
+            }
+            // mutation: an overflow of the queue is ignored
+            Input::Event(Event::Overflowed) => self.rescan_all(RoundReason::Overflow, now),
             Input::Scanned {
                 dir,
                 watch,
@@ -164,14 +182,14 @@ impl Watch {
 
     /// Requests the scans and examinations that are due by `now`; an early call is harmless.
     pub fn handle_timeout(&mut self, now: Time) {
-        if self.resync_at.is_some_and(|at| at <= now) {
+        if matches!(self.resync_at, Some(at) if at <= now) {
             self.resync_at = Some(now + config::RESYNC_INTERVAL);
             self.scans.forget_expired(now);
             self.examinations.forget_expired(now);
             self.rescan_all(RoundReason::Resync, now);
         }
         self.begin_due_round(now);
-        if self.retry_at.is_some_and(|at| at <= now) {
+        if matches!(self.retry_at, Some(at) if at <= now) {
             for dir in self.tree.take_retries(now) {
                 self.request_scan(dir, true);
             }
@@ -190,7 +208,7 @@ impl Watch {
     /// Returns the time of the next [`Watch::handle_timeout`], or `None` if none is needed.
     pub fn poll_timeout(&self) -> Option<Time> {
         let [scan, examination] = [&self.scans, &self.examinations].map(Pauses::poll_timeout);
-        let round = self.rounds.poll_timeout();
+        let round = self.rounds.is_wanted.then_some(self.rounds.pause_end);
         let times = [self.retry_at, self.resync_at, round, scan, examination];
         times.into_iter().flatten().min()
     }
@@ -213,35 +231,15 @@ impl Watch {
                 // The directory may have been moved, and the watch is in use for its new path.
                 Output::Unwatch { watch } => self.tree.dir_of_watch(*watch).is_none(),
                 // The directory may have been removed from the tree in the meantime.
-                Output::Scan { dir, .. } => self.tree.contains(dir),
-                Output::Examine { path } => self.tree.contains(dir_and_name(path).0),
-                Output::Report(report) => self.tree.contains(report.dir()),
+                Output::Scan { dir, .. } => self.tree.get(dir).is_some(),
+                Output::Examine { path } => self.tree.get(dir_and_name(path).0).is_some(),
+                Output::Report(report) => self.tree.get(report.dir()).is_some(),
                 Output::Found { .. } | Output::Lost { .. } => true,
             };
             self.rounds.count_output(&output, is_needed);
             if is_needed {
                 return Some(output);
             }
-        }
-    }
-
-    fn handle_event(&mut self, event: Event, now: Time) {
-        match event {
-            Event::Appeared {
-                watch,
-                name,
-                is_directory,
-            } => self.handle_appeared(watch, &name, is_directory, now),
-            Event::Vanished { watch, name } => self.handle_vanished(watch, &name, now),
-            Event::Moved { watch } => self.rescan_each(self.tree.dir_of_watch(watch), now),
-            Event::Unwatched { watch } => {
-                if let Some(dir) = self.tree.dir_of_watch(watch) {
-                    self.tree.set_watch(&dir, None);
-                    self.rescan(dir, now);
-                }
-            }
-            // mutation: an overflow of the queue is ignored
-            Event::Overflowed => self.rescan_all(RoundReason::Overflow, now),
         }
     }
 
@@ -279,7 +277,7 @@ impl Watch {
         let dir = dir_and_name(path).0;
         match kind {
             // Another directory may be at this path now.
-            EntryKind::Directory if self.tree.contains(path) => {
+            EntryKind::Directory if self.tree.get(path).is_some() => {
                 self.rescan(Arc::clone(path), now);
             }
             EntryKind::Socket(_) | EntryKind::Link(_) | EntryKind::Directory => {
@@ -370,8 +368,12 @@ impl Watch {
         }
         let lost = known.map(|Socket { path, .. }| Output::Lost { path });
         self.outputs.extend(lost);
-        self.expected.remove(path);
-        self.report_expected_lost(path); // Nothing is below a socket.
+        for expected in self.expected.take_at_and_below(path) {
+            // Nothing is below a socket.
+            if expected != *path {
+                self.outputs.push_back(Output::Lost { path: expected });
+            }
+        }
         let path = Arc::clone(path);
         self.outputs.push_back(Output::Found { path, identity });
         Ok(())
@@ -399,11 +401,8 @@ impl Watch {
 
     /// Reports the expected sockets at and below a path as lost: nothing exists there.
     fn report_expected_lost(&mut self, path: &Path) {
-        let gone: Vec<_> = self.expected.at_and_below(path).cloned().collect();
-        for path in gone {
-            self.expected.remove(&path);
-            self.outputs.push_back(Output::Lost { path });
-        }
+        let gone = self.expected.take_at_and_below(path);
+        self.outputs.extend(gone.map(|path| Output::Lost { path }));
     }
 
     /// Removes a path, and everything below it if it is a directory; reports the known and expected

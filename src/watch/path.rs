@@ -25,9 +25,11 @@ pub(super) fn join(dir: &Path, name: &OsStr) -> Arc<Path> {
 /// Returns the directory and the name of a path made by [`join`].
 pub(super) fn dir_and_name(path: &Path) -> (&Path, &OsStr) {
     let octets = path.as_os_str().as_bytes();
-    let slash = memrchr(b'/', octets);
-    // The slash belongs to neither, unless the directory is the root directory.
-    let (dir_end, name_at) = slash.map_or((0, 0), |slash| (slash.max(1), slash + 1));
+    let (dir_end, name_at) = match memrchr(b'/', octets) {
+        // The slash belongs to neither, unless the directory is the root directory.
+        Some(slash) => (slash.max(1), slash + 1),
+        None => (0, 0),
+    };
     let dir = OsStr::from_bytes(&octets[..dir_end]);
     (Path::new(dir), OsStr::from_bytes(&octets[name_at..]))
 }

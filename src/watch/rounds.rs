@@ -17,9 +17,10 @@ use crate::time::Time;
 /// The requested rounds, and the round whose end is to be reported.
 #[derive(Debug, Default)]
 pub(super) struct Rounds {
-    is_wanted: bool,
+    /// Whether a round is to begin at `pause_end`.
+    pub(super) is_wanted: bool,
     /// The end of the pause after the last round.
-    pause_end: Time,
+    pub(super) pause_end: Time,
     /// The number of requests for each reason.
     requested: [u64; RoundReason::ALL.len()],
     /// The number of the last rescan that was requested; the first round has the number 0.
@@ -88,11 +89,6 @@ impl Rounds {
             running: Some(Running::default()),
             ..Self::default()
         }
-    }
-
-    /// Returns the time of the next [`Watch::begin_due_round`]; `None` if no round was requested.
-    pub(super) fn poll_timeout(&self) -> Option<Time> {
-        self.is_wanted.then_some(self.pause_end)
     }
 
     /// Counts a scan or an examination that was answered.
@@ -178,7 +174,7 @@ impl Watch {
 
     /// Requests the scans of a round, if one is due.
     pub(super) fn begin_due_round(&mut self, now: Time) {
-        if self.rounds.poll_timeout().is_none_or(|at| now < at) {
+        if !self.rounds.is_wanted || now < self.rounds.pause_end {
             return;
         }
         self.rounds.is_wanted = false;

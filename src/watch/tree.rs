@@ -106,10 +106,6 @@ impl Tree {
         self.dirs.get_mut(dir)
     }
 
-    pub(super) fn contains(&self, dir: &Path) -> bool {
-        self.dirs.contains_key(dir)
-    }
-
     /// Returns the tree's own copy of a directory's path, or `None` if the directory is not known.
     pub(super) fn shared_path(&self, dir: &Path) -> Option<Arc<Path>> {
         let (path, _) = self.dirs.get_key_value(dir)?;

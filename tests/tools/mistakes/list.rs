@@ -112,7 +112,7 @@ pub(crate) const MISTAKES: [Mistake; 51] = [
     },
     Mistake {
         what: "an overflow of the queue is ignored",
-        wrong: "Event::Overflowed => {}",
+        wrong: "Input::Event(Event::Overflowed) => {}",
         finder: Finder::Simulation { seed: 96 },
     },
     Mistake {
