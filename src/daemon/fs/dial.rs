@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use mio::net::UnixStream;
 use nix::errno::Errno;
 use nix::fcntl::OFlag;
+use nix::sys::stat::SFlag;
 use rustix::path::DecInt;
 
 use super::mounts::{Mounts, open_named};
@@ -48,14 +49,15 @@ pub(crate) fn dial_foreign(
         return dial_abstract(name);
     }
     // Most sockets that were found are in the directory itself: their real path is not needed.
-    let in_named_dir = expected.filter(|_| mounts.is_in_named_dir(path));
-    let direct = in_named_dir.and_then(|_| open_path(path, OFlag::O_NOFOLLOW, mounts).ok());
-    let direct = direct.map(|file| Opened::new(file, true)).transpose()?;
-    let socket = match direct.filter(|it| it.found.is_socket()) {
-        Some(direct) => direct,
-        None => Opened::follow(path, mounts)?,
-    };
-    dial_file(&socket, path, expected, examine)
+    if expected.is_some() && mounts.split_entry(path).is_some() {
+        if let Ok(file) = open_path(path, OFlag::O_NOFOLLOW, mounts) {
+            let direct = Opened::new(file, true)?;
+            if direct.found.file_type == SFlag::S_IFSOCK {
+                return dial_file(&direct, path, expected, examine);
+            }
+        }
+    }
+    dial_file(&Opened::follow(path, mounts)?, path, expected, examine)
 }
 
 /// An open file, probably a socket, that is not connected to yet.
@@ -92,7 +94,7 @@ pub(crate) type Examine<'a> = &'a mut dyn FnMut(Option<&Opened>) -> Result<(), D
 
 /// Returns whether a path that a plugin has chosen leads to a socket.
 pub(crate) fn leads_to_socket(path: &Path, mounts: &Mounts) -> bool {
-    Opened::follow(path, mounts).is_ok_and(|it| it.found.is_socket())
+    Opened::follow(path, mounts).is_ok_and(|it| it.found.file_type == SFlag::S_IFSOCK)
 }
 
 /// Connects to the socket at `path`, in `dir`. A symbolic link must not lead out of the directory.
@@ -139,10 +141,10 @@ fn dial_file(
     expected: Option<Identity>,
     examine: Examine<'_>,
 ) -> Result<UnixStream, DialError> {
-    if !socket.found.is_socket() {
+    if socket.found.file_type != SFlag::S_IFSOCK {
         return Err(DialError::NotASocket);
     }
-    if expected.is_some_and(|expected| socket.found.identity != expected) {
+    if matches!(expected, Some(expected) if expected != socket.found.identity) {
         return Err(DialError::Replaced);
     }
     examine(Some(socket))?;

@@ -42,8 +42,10 @@ pub(crate) struct Mounts {
     table: RefCell<Option<Table>>,
     /// Whether the file of the table was polled in this turn.
     is_polled: bool,
-    /// The open directory of [`Mounts::open_start`], with its path.
-    start: RefCell<Option<(PathBuf, File)>>,
+    /// The open directory of [`Mounts::open_start`], with its path. It is closed at the end of a
+    /// turn, because an open directory keeps its mount busy, and before a directory that the user
+    /// named is opened itself, because another one may have taken its place.
+    pub(super) start: RefCell<Option<(PathBuf, File)>>,
     /// The registry of the loop; `None` if the table is never read.
     registry: Option<Registry>,
     /// The file that wakes the loop; `None` after a change, and if `/proc` is not mounted.
@@ -57,8 +59,8 @@ pub(crate) struct Mounts {
 #[derive(Debug)]
 pub(crate) struct Table {
     mounts: Vec<Mount>,
-    /// Whether no system call on any of the mounts may hang.
-    pub(crate) none_may_hang: bool,
+    /// Whether a system call on one of the mounts may hang.
+    pub(crate) any_may_hang: bool,
     /// The id of the mount of the root directory, which counts as answering if it is not listed: in
     /// a chroot that is not a mount point, the kernel does not list it.
     root: u32,
@@ -128,7 +130,8 @@ impl Mounts {
     pub(crate) fn handle_timeout(&mut self, now: Time) -> bool {
         // The kernel reports a change only once, so the report is recorded.
         let table = self.table.get_mut();
-        if table.take_if(|table| table.is_outdated()).is_some() {
+        if matches!(table, Some(table) if table.is_outdated()) {
+            *table = None;
             self.record_change();
         }
         self.is_polled = true;
@@ -168,8 +171,11 @@ impl Mounts {
     /// Returns the current table, or `None` if `/proc` is not mounted or the table is never read.
     pub(crate) fn load_table(&self) -> io::Result<RefMut<'_, Option<Table>>> {
         let mut table = self.table.borrow_mut();
-        let is_outdated = |it: &Table| !self.is_polled && it.is_outdated();
-        if self.registry.is_some() && table.as_ref().is_none_or(is_outdated) {
+        let is_current = match &*table {
+            Some(table) => self.is_polled || !table.is_outdated(),
+            None => self.registry.is_none(),
+        };
+        if !is_current {
             let named: Vec<PathBuf> = self.named_dirs().map(resolve_links).collect();
             *table = None;
             if let Some(file) = open_mountinfo()? {
@@ -183,27 +189,23 @@ impl Mounts {
     /// Opens the directory at which a path resolution starts. The directory stays open, so that
     /// many paths below it can be opened in one turn.
     pub(crate) fn open_start(&self, dir: &Path) -> Result<Ref<'_, File>, Errno> {
-        let dir_octets = dir.as_os_str().as_bytes();
-        let is_open =
-            |(it, _): &(PathBuf, File)| octets::are_equal(it.as_os_str().as_bytes(), dir_octets);
-        if !self.start.borrow().as_ref().is_some_and(is_open) {
+        let octets = dir.as_os_str().as_bytes();
+        let is_open = match &*self.start.borrow() {
+            Some((open, _)) => octets::are_equal(open.as_os_str().as_bytes(), octets),
+            None => false,
+        };
+        if !is_open {
             let opened = open_named(dir)?;
             *self.start.borrow_mut() = Some((dir.to_owned(), opened));
         }
-        let start = Ref::filter_map(self.start.borrow(), |it| it.as_ref().map(|(_, file)| file));
-        Ok(start.expect("it is open"))
+        Ok(Ref::map(self.start.borrow(), |start| {
+            &start.as_ref().expect("it is open").1
+        }))
     }
 
     /// Ends a turn: until the next one, each use of the table polls its file.
     pub(crate) fn end_turn(&mut self) {
         self.is_polled = false;
-        self.close_start();
-    }
-
-    /// Closes the directory of [`Mounts::open_start`]: at the end of a turn, because an open
-    /// directory keeps its mount busy, and before a directory that the user named is opened itself,
-    /// because another one may have taken its place.
-    pub(crate) fn close_start(&self) {
         self.start.take();
     }
 
@@ -230,10 +232,14 @@ impl Mounts {
         above.max_by_key(|(dir, _)| dir.as_os_str().len())
     }
 
-    /// Returns whether a path is that of an entry of a directory that the user named.
-    pub(crate) fn is_in_named_dir(&self, path: &Path) -> bool {
-        let below = self.split_after_named_dir(path);
-        below.is_some_and(|(_, rest)| !rest.as_os_str().as_bytes().contains(&b'/'))
+    /// Returns the directory and the name of an entry of a directory that the user named, or `None`
+    /// if `path` leads elsewhere.
+    pub(crate) fn split_entry<'a>(&self, path: &'a Path) -> Option<(&Path, &'a Path)> {
+        let (dir, name) = self.split_after_named_dir(path)?;
+        match name.as_os_str().as_bytes().contains(&b'/') {
+            true => None,
+            false => Some((dir, name)),
+        }
     }
 
     /// Returns the directories that the user named.
@@ -289,10 +295,9 @@ impl Table {
                 None => mounts.push(mount),
             }
         }
-        let none_may_hang = !mounts.iter().any(|mount| mount.may_hang);
         Ok(Self {
+            any_may_hang: mounts.iter().any(|mount| mount.may_hang),
             mounts,
-            none_may_hang,
             root: mount_id(&open_named(Path::new("/"))?)?,
             file,
         })
@@ -487,7 +492,7 @@ mod tests {
                 "{path}"
             );
         }
-        assert!(!table.none_may_hang);
+        assert!(table.any_may_hang);
     }
 
     #[test]
@@ -498,7 +503,7 @@ mod tests {
         let uncovered = table(&[], &[automount]);
         let above = uncovered.hanging_file_system_above(Path::new("/data/a.sock"));
         assert_eq!(above, Some("autofs"));
-        assert!(table(&[], &[automount, covering, binfmt]).none_may_hang);
+        assert!(!table(&[], &[automount, covering, binfmt]).any_may_hang);
     }
 
     #[test]

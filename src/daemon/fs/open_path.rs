@@ -16,7 +16,6 @@
 
 use std::fs::File;
 use std::io;
-use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
 use nix::errno::Errno;
@@ -52,23 +51,29 @@ pub(crate) enum OpenError {
 /// that part is followed wherever it leads. With `O_NOFOLLOW`, no symbolic link in the rest of the
 /// path is followed; a link at its end is itself opened.
 pub(crate) fn open_path(path: &Path, flags: OFlag, mounts: &Mounts) -> Result<File, OpenError> {
-    let (start, rest) = mounts.split_after_named_dir(path).unwrap_or_else(|| {
-        let above = Path::new(if path.is_absolute() { "/" } else { "." });
-        (above, path.strip_prefix("/").unwrap_or(path))
-    });
+    let (start, rest) = match mounts.split_after_named_dir(path) {
+        Some(split) => split,
+        None => match path.strip_prefix("/") {
+            Ok(rest) => (Path::new("/"), rest),
+            Err(_) => (Path::new("."), path),
+        },
+    };
     if rest.as_os_str().is_empty() {
-        mounts.close_start();
+        mounts.start.take();
         return Ok(open_named(start)?);
     }
     let start = &*mounts.open_start(start)?;
     let table = mounts.load_table()?;
-    let Some(table) = table.as_ref().filter(|table| !table.none_may_hang) else {
-        return match open_with_openat2(start, rest, flags, ResolveFlag::empty()) {
-            Err(Errno::ENOSYS | Errno::EPERM) => {
-                Ok(openat(start, rest, PATH | flags, Mode::empty())?.into())
-            }
-            found => Ok(found?),
-        };
+    let table = match &*table {
+        Some(table) if table.any_may_hang => table,
+        _ => {
+            return match open_with_openat2(start, rest, flags, ResolveFlag::empty()) {
+                Err(Errno::ENOSYS | Errno::EPERM) => {
+                    Ok(openat(start, rest, PATH | flags, Mode::empty())?.into())
+                }
+                found => Ok(found?),
+            };
+        }
     };
     reject_hanging(table.hanging_file_system_above(path))?;
     match open_with_openat2(start, rest, flags, ResolveFlag::RESOLVE_NO_XDEV) {
@@ -81,13 +86,11 @@ pub(crate) fn open_path(path: &Path, flags: OFlag, mounts: &Mounts) -> Result<Fi
 /// Examines the file at `path`. Does not follow a symbolic link after a directory that the user
 /// named. If every file system answers, a file in such a directory is not opened for this.
 pub(crate) fn examine(path: &Path, mounts: &Mounts) -> Result<Stat, OpenError> {
-    let below = mounts.split_after_named_dir(path);
-    if let Some((dir, name)) =
-        below.filter(|(_, rest)| !rest.as_os_str().as_bytes().contains(&b'/'))
-    {
+    if let Some((dir, name)) = mounts.split_entry(path) {
         let dir = mounts.open_start(dir)?;
         let table = mounts.load_table()?;
-        if table.as_ref().is_none_or(|table| table.none_may_hang) {
+        let may_hang = matches!(&*table, Some(table) if table.any_may_hang);
+        if !may_hang {
             if let Some(found) = Stat::of_name(&dir, name) {
                 return Ok(found);
             }

@@ -39,14 +39,15 @@ pub(crate) fn prepare(dir: &Path, place: Place, mounts: &Mounts) -> Result<Optio
 /// a socket. If a directory in the path was replaced by a link since it was listed, that link is
 /// not followed.
 pub(crate) fn examine_path(path: &Path, mounts: &Mounts) -> EntryKind {
-    let kind = examine(path, mounts).and_then(|found| {
-        if found.file_type != SFlag::S_IFLNK {
-            return Ok(found.kind());
-        }
-        let target = Stat::of(&open_path(path, OFlag::empty(), mounts)?)?;
-        let socket = target.is_socket().then_some(target.identity);
-        Ok(socket.map_or(EntryKind::Other, EntryKind::Link))
-    });
+    let kind = match examine(path, mounts) {
+        Ok(found) => match found.file_type {
+            SFlag::S_IFSOCK => Ok(EntryKind::Socket(found.identity)),
+            SFlag::S_IFDIR => Ok(EntryKind::Directory),
+            SFlag::S_IFLNK => examine_target(path, mounts),
+            _ => Ok(EntryKind::Other),
+        },
+        Err(error) => Err(error),
+    };
     match kind {
         Ok(kind) => kind,
         Err(OpenError::System(error)) => kind_after_error(path, &error),
@@ -55,6 +56,15 @@ pub(crate) fn examine_path(path: &Path, mounts: &Mounts) -> EntryKind {
             EntryKind::Other
         }
     }
+}
+
+/// Returns the kind of a symbolic link.
+fn examine_target(link: &Path, mounts: &Mounts) -> Result<EntryKind, OpenError> {
+    let target = Stat::of(&open_path(link, OFlag::empty(), mounts)?)?;
+    Ok(match target.file_type {
+        SFlag::S_IFSOCK => EntryKind::Link(target.identity),
+        _ => EntryKind::Other,
+    })
 }
 
 /// Returns the kind of a path that cannot be examined: [`EntryKind::Other`] if the error proves

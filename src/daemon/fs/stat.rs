@@ -12,7 +12,7 @@ use nix::sys::stat::{SFlag, makedev};
 use rustix::fs::{AtFlags, CWD, Statx, StatxFlags, statx};
 use rustix::io::Errno;
 
-use crate::watch::{EntryKind, Identity};
+use crate::watch::Identity;
 
 /// A file's type, owner and identity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,8 +28,10 @@ pub(crate) struct Stat {
 impl Stat {
     /// Examines the file at `path`, following symbolic links.
     pub(crate) fn of_path(path: &Path) -> io::Result<Self> {
-        let found = statx(CWD, path, AtFlags::empty(), WANTED);
-        Self::from_statx_or(&found, || fs::metadata(path))
+        match statx(CWD, path, AtFlags::empty(), WANTED) {
+            Err(Errno::NOSYS | Errno::PERM) => Ok(Self::from_metadata(&fs::metadata(path)?)),
+            found => Ok(Self::from_statx(&found?)),
+        }
     }
 
     /// Examines the file with this name in an open directory. Does not follow a symbolic link.
@@ -41,35 +43,9 @@ impl Stat {
 
     /// Examines an open file.
     pub(crate) fn of(file: &fs::File) -> io::Result<Self> {
-        let found = statx(file, c"", AtFlags::EMPTY_PATH, WANTED);
-        Self::from_statx_or(&found, || file.metadata())
-    }
-
-    /// Converts the result of statx. If statx is unavailable, because the kernel is older than
-    /// Linux 4.11, or because a system call filter that predates statx denies the call, examines
-    /// the file by `other`.
-    fn from_statx_or(
-        found: &Result<Statx, Errno>,
-        other: impl FnOnce() -> io::Result<fs::Metadata>,
-    ) -> io::Result<Self> {
-        match found {
-            Ok(found) => Ok(Self::from_statx(found)),
-            Err(Errno::NOSYS | Errno::PERM) => Ok(Self::from_metadata(&other()?)),
-            Err(errno) => Err((*errno).into()),
-        }
-    }
-
-    /// Returns whether the file is a socket.
-    pub(crate) fn is_socket(&self) -> bool {
-        self.file_type == SFlag::S_IFSOCK
-    }
-
-    /// Returns the kind of the file for the watch. A symbolic link itself is [`EntryKind::Other`].
-    pub(crate) fn kind(&self) -> EntryKind {
-        match self.file_type {
-            SFlag::S_IFSOCK => EntryKind::Socket(self.identity),
-            SFlag::S_IFDIR => EntryKind::Directory,
-            _ => EntryKind::Other,
+        match statx(file, c"", AtFlags::EMPTY_PATH, WANTED) {
+            Err(Errno::NOSYS | Errno::PERM) => Ok(Self::from_metadata(&file.metadata()?)),
+            found => Ok(Self::from_statx(&found?)),
         }
     }
 
@@ -81,7 +57,7 @@ impl Stat {
             found.stx_mtime
         };
         Self {
-            file_type: type_of(found.stx_mode.into()),
+            file_type: SFlag::from_bits_truncate(found.stx_mode.into()) & SFlag::S_IFMT,
             identity: Identity {
                 device: makedev(found.stx_dev_major.into(), found.stx_dev_minor.into()),
                 inode: found.stx_ino,
@@ -92,10 +68,12 @@ impl Stat {
         }
     }
 
+    /// Converts the result of stat, which is used if statx is unavailable, because the kernel is
+    /// older than Linux 4.11, or because a system call filter that predates statx denies the call.
     fn from_metadata(found: &fs::Metadata) -> Self {
         let nanoseconds = u32::try_from(found.mtime_nsec()).unwrap_or_default();
         Self {
-            file_type: type_of(found.mode()),
+            file_type: SFlag::from_bits_truncate(found.mode()) & SFlag::S_IFMT,
             identity: Identity {
                 device: found.dev(),
                 inode: found.ino(),
@@ -105,11 +83,6 @@ impl Stat {
             has_birth_time: false,
         }
     }
-}
-
-/// Returns the type of a file with this mode.
-fn type_of(mode: u32) -> SFlag {
-    SFlag::from_bits_truncate(mode) & SFlag::S_IFMT
 }
 
 /// The fields that are requested from statx: those of type, owner and identity.

@@ -4,6 +4,8 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
+use nix::sys::stat::SFlag;
+
 use super::PluginManager;
 use crate::config::Distrust;
 use crate::daemon::connection;
@@ -74,7 +76,8 @@ impl PluginManager {
     /// Returns whether the file is a socket.
     pub(crate) fn add_socket(&mut self, path: &Arc<Path>) -> io::Result<bool> {
         let found = Stat::of_path(path)?;
-        if found.is_socket() {
+        let is_socket = found.file_type == SFlag::S_IFSOCK;
+        if is_socket {
             let above = path.parent().map(Path::to_owned);
             self.mounts.set_roots(above.as_slice());
             self.handle_input(manager::Input::Found {
@@ -82,7 +85,7 @@ impl PluginManager {
                 identity: found.identity,
             });
         }
-        Ok(found.is_socket())
+        Ok(is_socket)
     }
 
     /// Connects to an endpoint, whether or not it is trusted, and closes the connection.
