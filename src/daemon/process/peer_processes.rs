@@ -35,7 +35,8 @@ impl PeerProcesses {
         registry: &Registry,
     ) -> io::Result<()> {
         let process = getsockopt(&connection.stream, sockopt::PeerPidfd)?;
-        if has_ended(&process)? {
+        let mut polled = [PollFd::new(process.as_fd(), PollFlags::POLLIN)];
+        if poll(&mut polled, PollTimeout::ZERO)? > 0 {
             // The process that called `listen` has left the socket to another process.
             return Err(io::Error::other(
                 "the process has ended, and another one answers",
@@ -58,9 +59,4 @@ impl PeerProcesses {
             self.0.remove(place);
         }
     }
-}
-
-fn has_ended(process: &OwnedFd) -> io::Result<bool> {
-    let mut polled = [PollFd::new(process.as_fd(), PollFlags::POLLIN)];
-    Ok(poll(&mut polled, PollTimeout::ZERO)? > 0)
 }
