@@ -179,7 +179,7 @@ fn index_of(events: &VecDeque<KeptEvent>, generation: Generation) -> Option<usiz
 
 /// Returns the path that an event is about; `None` if it is about the daemon.
 fn subject(event: &Event) -> Option<PathKey> {
-    event.subject().cloned().map(PathKey)
+    Some(PathKey(event.subject()?.clone()))
 }
 
 /// Returns the memory that an event takes, approximately (octets). Memory that is shared with other

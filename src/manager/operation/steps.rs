@@ -172,7 +172,7 @@ impl Steps<'_> {
     /// enters the actual state before its handler registers it, so that a removal in between
     /// becomes a deregistration" ([R15](crate::guide::kubelet)).
     pub(super) fn handle_validation(self, plugin: Arc<Plugin>, mode: Mode, answer: Answer) -> Step {
-        if mode == Mode::Observe {
+        if matches!(mode, Mode::Observe) {
             return Step::Ends(Outcome::Observed(answer.map(|()| plugin)));
         }
         if let Err(refusal) = answer {
