@@ -69,7 +69,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::octets::cmp_length_then_end;
+use crate::octets::{PathKey, cmp_length_then_end};
 use crate::time::Time;
 use crate::{config, escape};
 
@@ -140,6 +140,9 @@ impl Watch {
 
     /// Handles an input that arrived at `now`.
     pub fn handle_input(&mut self, input: Input, now: Time) {
+        if matches!(input, Input::Scanned { .. } | Input::Examined { .. }) {
+            self.rounds.unanswered = self.rounds.unanswered.saturating_sub(1);
+        }
         match input {
             Input::Event(Event::Appeared {
                 watch,
@@ -164,14 +167,8 @@ impl Watch {
                 dir,
                 watch,
                 entries,
-            } => {
-                self.rounds.count_answer();
-                self.handle_scanned(&dir, watch, entries, now);
-            }
-            Input::Examined { path, kind } => {
-                self.rounds.count_answer();
-                self.handle_examined(&path, kind, now);
-            }
+            } => self.handle_scanned(&dir, watch, entries, now),
+            Input::Examined { path, kind } => self.handle_examined(&path, kind, now),
             Input::Doubted { path } => self.examine_again(path, now),
             // mutation: a file system that answers again is not scanned
             Input::Remounted { dir } => self.rescan_each(self.tree.paths_at_and_below(&dir), now),
@@ -308,7 +305,7 @@ impl Watch {
         let Some(parent) = self.tree.get(dir) else {
             return Ok(()); // The directory has been removed from the tree in the meantime.
         };
-        let known = parent.child(path);
+        let known = parent.children.get(&PathKey(path.clone())).copied();
         let (identity, is_link) = match kind {
             EntryKind::Socket(identity) => (identity, false),
             EntryKind::Link(identity) => (identity, true),

@@ -29,7 +29,7 @@ pub(super) struct Rounds {
     is_rescan_wanted: bool,
     running: Option<Running>,
     /// The number of scans and examinations that the shell has not answered yet.
-    unanswered: usize,
+    pub(super) unanswered: usize,
     is_first_over: bool,
     finished: Option<Rescanned>,
 }
@@ -89,11 +89,6 @@ impl Rounds {
             running: Some(Running::default()),
             ..Self::default()
         }
-    }
-
-    /// Counts a scan or an examination that was answered.
-    pub(super) fn count_answer(&mut self) {
-        self.unanswered = self.unanswered.saturating_sub(1);
     }
 
     /// Counts an output that is returned (`is_needed`) or dropped.

@@ -43,7 +43,8 @@ pub(super) struct Dir {
     pub(super) is_scan_wanted: bool,
     /// The number of undecided expected sockets, as reported last ([`super::Report::Undecided`]).
     pub(super) undecided: usize,
-    children: BTreeMap<PathKey, Child>,
+    /// The known entries by path; only the tree changes them.
+    pub(super) children: BTreeMap<PathKey, Child>,
 }
 
 /// A known entry of a directory.
@@ -71,13 +72,6 @@ pub(super) struct Socket {
 pub(super) struct Removed {
     pub(super) sockets: Vec<Socket>,
     pub(super) watches: Vec<WatchId>,
-}
-
-impl Dir {
-    /// Returns the known entry at a path in this directory.
-    pub(super) fn child(&self, path: &Arc<Path>) -> Option<Child> {
-        self.children.get(&PathKey(path.clone())).copied()
-    }
 }
 
 impl Tree {
@@ -191,7 +185,8 @@ impl Tree {
 
     /// Returns the known entry of a directory at a path.
     pub(super) fn child(&self, dir: &Path, path: &Arc<Path>) -> Option<Child> {
-        self.get(dir)?.child(path)
+        let children = &self.get(dir)?.children;
+        children.get(&PathKey(path.clone())).copied()
     }
 
     /// Returns the known paths in a directory.
