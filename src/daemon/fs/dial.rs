@@ -44,12 +44,13 @@ pub(crate) fn dial_foreign(
     mounts: &Mounts,
     examine: Examine<'_>,
 ) -> Result<UnixStream, DialError> {
-    if let (None, Some(name)) = (expected, abstract_name(path)) {
-        examine(None)?;
-        return dial_abstract(name);
-    }
-    // Most sockets that were found are in the directory itself: their real path is not needed.
-    if expected.is_some() && mounts.split_entry(path).is_some() {
+    if expected.is_none() {
+        if let Some(name) = abstract_name(path) {
+            examine(None)?;
+            return dial_abstract(name);
+        }
+    } else if mounts.split_entry(path).is_some() {
+        // Most sockets that were found are in the directory itself: no link leads to them.
         if let Ok(file) = open_path(path, OFlag::O_NOFOLLOW, mounts) {
             let direct = Opened::new(file, true)?;
             if direct.found.file_type == SFlag::S_IFSOCK {
@@ -157,16 +158,13 @@ fn dial_file(
 }
 
 /// Returns the path of an open file, free of symbolic links, unless the file is below one of these
-/// directories, whose paths may contain symbolic links. Without `/proc`, a file that is not direct
-/// counts as outside, and the path is empty.
+/// directories, whose paths may contain symbolic links. Without `/proc`, the file counts as outside,
+/// and the path is empty. A file that is direct is inside ([`Opened::is_direct`]).
 pub(crate) fn path_outside<'a>(
     socket: &Opened,
     dirs: &(impl Iterator<Item = &'a Path> + Clone),
     mounts: &Mounts,
 ) -> Option<PathBuf> {
-    if socket.is_direct {
-        return None;
-    }
     let real = fs::read_link(fd_path(&socket.file)).unwrap_or_default();
     let is_below = |dir: &Path| {
         let dir = open_path(dir, OFlag::empty(), mounts).ok();

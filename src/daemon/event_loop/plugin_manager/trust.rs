@@ -77,16 +77,20 @@ impl PluginManager {
             let why = (!trust.allows_abstract).then_some(Distrust::Abstract);
             return why.into_iter().collect();
         };
-        let roots = self.dirs.iter().filter(|dir| dir.ends_with(PLUGINS_DIR));
-        let roots = roots.filter_map(|dir| dir.parent());
-        let allowed = trust.endpoint_dirs.iter().map(PathBuf::as_path);
-        let dirs = self.mounts.named_dirs().chain(allowed);
-        let dirs = dirs.chain(self.device_plugins_dir()).chain(roots);
-        let elsewhere = path_outside(socket, &dirs, &self.mounts);
-        let elsewhere = elsewhere.map(|file| Distrust::Elsewhere(file.into()));
-        let owner = trust.check_user(socket.found.uid).err();
-        let owner = owner.map(|_| Distrust::Owner(socket.found.uid));
-        elsewhere.into_iter().chain(owner).collect()
+        let mut found = Vec::new();
+        if !socket.is_direct {
+            let roots = self.dirs.iter().filter(|dir| dir.ends_with(PLUGINS_DIR));
+            let roots = roots.filter_map(|dir| dir.parent());
+            let allowed = trust.endpoint_dirs.iter().map(PathBuf::as_path);
+            let dirs = self.mounts.named_dirs().chain(allowed);
+            let dirs = dirs.chain(self.device_plugins_dir()).chain(roots);
+            let elsewhere = path_outside(socket, &dirs, &self.mounts);
+            found.extend(elsewhere.map(|file| Distrust::Elsewhere(file.into())));
+        }
+        if trust.check_user(socket.found.uid).is_err() {
+            found.push(Distrust::Owner(socket.found.uid));
+        }
+        found
     }
 
     /// Examines the endpoint of a plugin that would be registered, which a dry run does not connect
