@@ -236,10 +236,8 @@ impl Mounts {
     /// if `path` leads elsewhere.
     pub(crate) fn split_entry<'a>(&self, path: &'a Path) -> Option<(&Path, &'a Path)> {
         let (dir, name) = self.split_after_named_dir(path)?;
-        match name.as_os_str().as_bytes().contains(&b'/') {
-            true => None,
-            false => Some((dir, name)),
-        }
+        let is_entry = !name.as_os_str().as_bytes().contains(&b'/');
+        is_entry.then_some((dir, name))
     }
 
     /// Returns the directories that the user named.
