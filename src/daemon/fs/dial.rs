@@ -158,8 +158,8 @@ fn dial_file(
 }
 
 /// Returns the path of an open file, free of symbolic links, unless the file is below one of these
-/// directories, whose paths may contain symbolic links. Without `/proc`, the file counts as outside,
-/// and the path is empty. A file that is direct is inside ([`Opened::is_direct`]).
+/// directories, whose paths may contain symbolic links. Without `/proc`, the file counts as
+/// outside, and the path is empty. A file that is direct is inside ([`Opened::is_direct`]).
 pub(crate) fn path_outside<'a>(
     socket: &Opened,
     dirs: &(impl Iterator<Item = &'a Path> + Clone),
