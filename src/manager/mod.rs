@@ -283,12 +283,6 @@ impl Manager {
         })
     }
 
-    /// Returns whether restored plugins wait to be registered again, refused ones included.
-    pub fn has_restored(&self) -> bool {
-        self.sockets()
-            .any(|socket| socket.restored_plugin().is_some())
-    }
-
     /// Returns the registered plugins of a type and name, oldest first. The last one is the one to
     /// use.
     pub fn instances(&self, kind: &str, name: &str) -> impl Iterator<Item = &Arc<Plugin>> {

@@ -103,7 +103,7 @@ impl Socket {
     }
 
     /// Returns the plugin that was restored and has not been registered again, if there is one.
-    pub(super) fn restored_plugin(&self) -> Option<&Arc<Plugin>> {
+    pub fn restored_plugin(&self) -> Option<&Arc<Plugin>> {
         match (&self.registered, &self.desired) {
             (Some(registered), _) if registered.is_restored() => Some(&registered.plugin),
             (_, Some(desired)) => desired.restored.as_ref(),

@@ -56,7 +56,7 @@ pub(crate) struct ByName {
     awaits_scan: bool,
     compare_at: Option<Time>,
     /// Whether there may be plugins that were restored and have not answered since
-    /// ([`Manager::has_restored`]). Stays `false` once there were none.
+    /// ([`Socket::restored_plugin`]). Stays `false` once there were none.
     has_restored: bool,
     is_failing: bool,
 }
@@ -166,7 +166,8 @@ impl ByName {
             self.compare_at = None;
             self.queue_all_and_prune(manager)?;
         }
-        self.has_restored = self.has_restored && manager.has_restored();
+        let is_restored = |it: &Socket| it.restored_plugin().is_some();
+        self.has_restored = self.has_restored && manager.sockets().any(is_restored);
         for _ in 0..most {
             let Some(NameKey(plugin)) = self.changed.pop_first() else {
                 break;
