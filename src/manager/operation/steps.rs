@@ -246,9 +246,20 @@ impl Steps<'_> {
         budget: NotifyBudget,
         reply: Reply,
     ) -> Step {
-        let error = match reply {
-            Ok(reply) => return self.finish_notification(notification, &reply),
-            Err(error) => error,
+        let (error, notification) = match (reply, notification) {
+            (Err(error), notification) => (error, notification),
+            (Ok(_), Err(refusal)) => {
+                self.0.hang_up();
+                return Step::Ends(Outcome::Refused(refusal));
+            }
+            (Ok(reply), Ok(plugin)) => {
+                if let Err(error) = RegistrationStatusResponse::decode(&*reply) {
+                    let failure = Failure::UndecodableResponse(error.to_string());
+                    return self.undo_registration(plugin, Then::Fail(failure));
+                }
+                self.0.monitor_liveness(Server::Registration);
+                return Step::Ends(Outcome::Registered(plugin));
+            }
         };
         if !(error.may_retry() && budget.may_redial && self.0.now() < budget.until) {
             return self.handle_notification_failure(notification, CallFailure::Call(error));
@@ -261,23 +272,6 @@ impl Steps<'_> {
         match self.0.dial(None) {
             Ok(()) => Step::Goes(Operation::Redialing(notification, budget)),
             Err(error) => self.handle_notification_failure(notification, CallFailure::Dial(error)),
-        }
-    }
-
-    fn finish_notification(self, notification: Notification, reply: &[u8]) -> Step {
-        match (notification, RegistrationStatusResponse::decode(reply)) {
-            (Err(refusal), _) => {
-                self.0.hang_up();
-                Step::Ends(Outcome::Refused(refusal))
-            }
-            (Ok(plugin), Ok(RegistrationStatusResponse {})) => {
-                self.0.monitor_liveness(Server::Registration);
-                Step::Ends(Outcome::Registered(plugin))
-            }
-            (Ok(plugin), Err(error)) => {
-                let failure = Failure::UndecodableResponse(error.to_string());
-                self.undo_registration(plugin, Then::Fail(failure))
-            }
         }
     }
 
