@@ -170,7 +170,7 @@ impl Actions for Execution<'_> {
     }
 
     fn ask(&mut self, question: Question, plugin: &Arc<Plugin>) -> Option<Result<(), Refusal>> {
-        if question == Question::Deregister {
+        if matches!(question, Question::Deregister) {
             if let Some(desired) = &mut self.socket.desired {
                 // This also undoes the registration from before a restart.
                 // mutation: a restored plugin is deregistered twice
@@ -285,14 +285,14 @@ impl Execution<'_> {
     ) -> Result<Option<()>, Refusal> {
         let host = &self.manager.host;
         let handler = host.find_handler(question, plugin, self.active.handler)?;
-        if question == Question::Validate {
+        if matches!(question, Question::Validate) {
             self.apply_trust_policy(plugin)?;
         }
         self.active.handler = Some(handler);
         let Manager { host, context, .. } = &mut *self.manager;
         host.set_handler(self.socket, Some(handler), context);
         let mut hints = Hints::NONE;
-        if question == Question::Register {
+        if matches!(question, Question::Register) {
             if let Some(refusal) = self.refuse_taken_endpoint(handler, plugin) {
                 return Err(refusal);
             }

@@ -131,7 +131,7 @@ impl HandlerHost {
     ) -> Result<HandlerId, Refusal> {
         // A plugin that was validated is not checked again. The type is looked up first, as in
         // kubelet, but only if it is short enough to be kept.
-        let is_new = question == Question::Validate;
+        let is_new = matches!(question, Question::Validate);
         if is_new {
             plugin.check_type().map_err(Refusal::Validation)?;
         }
@@ -165,7 +165,7 @@ impl HandlerHost {
     ) -> (Answer, Ticket) {
         let ticket = Ticket(self.ids.next(owner));
         // mutation: an effect is open while its plugin is deregistered
-        if question == Question::Deregister {
+        if matches!(question, Question::Deregister) {
             self.cancel_effects_of(owner, context);
         }
         let subject = Some((owner, plugin));

@@ -82,7 +82,7 @@ pub(in crate::manager) trait Actions {
 }
 
 /// A question to a handler.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug)]
 pub(in crate::manager) enum Question {
     /// Decide whether the plugin is acceptable.
     Validate,
