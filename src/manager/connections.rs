@@ -280,12 +280,6 @@ impl Connection {
     }
 }
 
-/// Closes a client, and returns the bytes to write if that is possible without waiting.
-pub(super) fn close_client(client: &mut Client, now: Time) -> Vec<u8> {
-    client.close(now);
-    client.transmit().to_vec()
-}
-
 /// The number of descriptors that the daemon has open for a program that runs: one for its end, one
 /// for its standard error, and one for the error if it cannot be executed.
 const DESCRIPTORS_OF_PROGRAM: usize = 3;

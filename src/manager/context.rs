@@ -5,11 +5,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::changes::Changes;
-use super::connections::{Connection, Connections, close_client};
+use super::connections::{Connection, Connections};
 use super::event::{EventKind, PluginEvent, Shortage};
 use super::ids::{AttemptId, ConnectionId, SocketId};
-use super::messages::Output;
-use super::messages::{Limit, Measurement};
+use super::messages::{Limit, Measurement, Output};
 use super::operation::Event;
 use super::timers::Timers;
 use crate::budget::Budget;
@@ -108,13 +107,13 @@ impl Context {
     }
 
     /// Closes a connection, whatever its state.
-    pub(super) fn hang_up(&mut self, connection: Connection) {
+    pub(super) fn hang_up(&mut self, mut connection: Connection) {
         self.connections.remove(connection.id);
-        let client = connection.client;
-        self.outputs.push_back(Output::Hangup {
-            conn: connection.id,
-            final_bytes: client.map_or_else(Vec::new, |mut it| close_client(&mut it, self.now)),
-        });
+        if connection.client.is_some() {
+            return connection.close(self);
+        }
+        let (conn, final_bytes) = (connection.id, Vec::new());
+        self.outputs.push_back(Output::Hangup { conn, final_bytes });
     }
 
     /// Counts that something waits or is refused for lack of a descriptor, and warns of the
@@ -160,10 +159,8 @@ impl Context {
         };
         self.work.push_back(Work::GivenUp(socket, conn));
         if is_open {
-            self.outputs.push_back(Output::Hangup {
-                conn,
-                final_bytes: Vec::new(),
-            });
+            let final_bytes = Vec::new();
+            self.outputs.push_back(Output::Hangup { conn, final_bytes });
         }
         self.outputs.push_back(Output::UnwatchPeer(conn));
         true

@@ -12,7 +12,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::changes::Seen;
-use super::connections::{Connection, SERVERS, Server, close_client};
+use super::connections::{Connection, SERVERS, Server};
 use super::context::Context;
 use super::desired::Desired;
 use super::ids::{AttemptId, ConnectionId, Process, SocketId};
@@ -460,10 +460,10 @@ impl Connection {
     /// Closes the connection, if it is open. The process may still be watched.
     pub(super) fn close(&mut self, context: &mut Context) {
         if let Some(mut client) = self.client.take() {
-            let (conn, final_bytes) = (self.id, close_client(&mut client, context.now));
-            context
-                .outputs
-                .push_back(Output::Hangup { conn, final_bytes });
+            client.close(context.now);
+            let (conn, final_bytes) = (self.id, client.transmit().to_vec());
+            let hangup = Output::Hangup { conn, final_bytes };
+            context.outputs.push_back(hangup);
         }
     }
 
