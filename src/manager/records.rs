@@ -85,11 +85,19 @@ impl Socket {
     /// Returns the state, in which [`State::Standby`] counts as [`State::Registered`].
     fn state(&self) -> State {
         if let Some(active) = &self.active {
-            let operation = active.operation.as_ref();
-            match (&active.target, operation) {
+            use Operation as O;
+            match (&active.target, &active.operation) {
                 (Target::Checked, _) => {}
-                (_, Some(operation)) => return operation.shown_state(),
-                (_, None) => return State::Deregistering,
+                (_, Some(O::Dialing(..) | O::AwaitingListener(..) | O::AskingInfo(_))) => {
+                    return State::Connecting;
+                }
+                (
+                    _,
+                    Some(O::AwaitingLock(_, Purpose::Deregister) | O::Deregistering(..)) | None,
+                ) => {
+                    return State::Deregistering;
+                }
+                (_, Some(_)) => return State::Registering,
             }
         }
         if let Some(Registered {
@@ -161,21 +169,6 @@ impl fmt::Display for LastError<'_> {
         match self {
             Self::Failure(failure) => failure.fmt(f),
             Self::Refusal(refusal) => refusal.fmt(f),
-        }
-    }
-}
-
-impl Operation {
-    /// Returns the state that the record shows for the operation's current state.
-    fn shown_state(&self) -> State {
-        match self {
-            Self::Dialing(..) | Self::AwaitingListener(..) | Self::AskingInfo(_) => {
-                State::Connecting
-            }
-            Self::AwaitingLock(_, Purpose::Deregister) | Self::Deregistering(..) => {
-                State::Deregistering
-            }
-            _ => State::Registering,
         }
     }
 }

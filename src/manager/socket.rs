@@ -191,7 +191,15 @@ impl Socket {
     /// Returns the plugin for whose name the operation holds or awaits the lock.
     #[inline]
     pub(super) fn claimed_name(&self) -> Option<&Arc<Plugin>> {
-        self.running()?.claimed_plugin()
+        match self.running()? {
+            Operation::Validating(asked, _)
+            | Operation::Registering(asked)
+            | Operation::Deregistering(asked, _) => Some(&asked.plugin),
+            Operation::AwaitingLock(plugin, _)
+            | Operation::Notifying(Ok(plugin), _)
+            | Operation::Redialing(Ok(plugin), _) => Some(plugin),
+            _ => None,
+        }
     }
 
     /// Returns the handler that knows the plugin, or was asked about it and may be asked again.

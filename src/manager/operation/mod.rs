@@ -143,7 +143,7 @@ pub(super) enum Purpose {
 /// A question about a plugin, and the deadline for its handler's answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Asked {
-    plugin: Arc<Plugin>,
+    pub(super) plugin: Arc<Plugin>,
     deadline: Time,
 }
 
@@ -271,19 +271,6 @@ impl Operation {
             Self::Notifying(..) => "Notifying",
             Self::Redialing(..) => "Redialing",
             Self::Deregistering(..) => "Deregistering",
-        }
-    }
-
-    /// Returns the plugin for whose name the operation holds or awaits the lock.
-    pub(super) fn claimed_plugin(&self) -> Option<&Arc<Plugin>> {
-        match self {
-            Self::Validating(asked, _)
-            | Self::Registering(asked)
-            | Self::Deregistering(asked, _) => Some(&asked.plugin),
-            Self::AwaitingLock(plugin, _)
-            | Self::Notifying(Ok(plugin), _)
-            | Self::Redialing(Ok(plugin), _) => Some(plugin),
-            _ => None,
         }
     }
 
