@@ -172,12 +172,17 @@ impl Sockets {
         let Some(socket) = self.get_or_insert(&path) else {
             return;
         };
-        let mut desired = Desired::new(identity, context.now);
-        desired.announced = Some(Box::new(Announced {
-            plugin: plugin.clone(),
-            caller,
-            call: Some(id),
-        }));
+        let mut desired = Desired {
+            identity,
+            announced: Some(Box::new(Announced {
+                plugin: plugin.clone(),
+                caller,
+                call: Some(id),
+            })),
+            found: context.now,
+            wanted_since: context.now,
+            ..Desired::default()
+        };
         if let Some(registered) = socket.registered.as_mut().filter(|it| it.is_restored()) {
             if *registered.plugin == *plugin {
                 let restored = socket.take_registered(context);

@@ -64,16 +64,6 @@ pub struct Desired {
 }
 
 impl Desired {
-    /// Creates the entry of a socket that was found just now.
-    pub(super) fn new(identity: Identity, found: Time) -> Self {
-        Self {
-            identity,
-            found,
-            wanted_since: found,
-            ..Self::default()
-        }
-    }
-
     /// Returns whether the result of a dry run is final.
     pub(super) fn is_observation_final(&self, now: Time) -> bool {
         let observed = self.observed.as_deref();
@@ -206,8 +196,7 @@ mod tests {
 
     #[test]
     fn a_socket_that_was_registered_has_no_backoff() {
-        let socket = Identity::of_announcement(1);
-        let mut desired = Desired::new(socket, Time::ZERO);
+        let mut desired = Desired::default();
         desired.record_failed(&Failure::Dial(DialError::Gone), Time::ZERO);
         assert!(desired.backoff.until().is_some());
         desired.record_registered();

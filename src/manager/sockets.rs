@@ -16,7 +16,7 @@ use super::registered::KnownBy;
 use super::socket::{Claims, Permit, Socket};
 use super::timers::Scheduled;
 use crate::config::{DEVICE_GRACE, OnDown};
-use crate::handler::{HandlerTable, Plugin};
+use crate::handler::HandlerTable;
 use crate::octets::PathKey;
 use crate::time::Time;
 use crate::watch::Identity;
@@ -257,11 +257,17 @@ impl Sockets {
         if path.as_os_str().is_empty() {
             return log::debug!("ignored a socket with an empty path");
         }
-        let now = context.now;
         let Some(socket) = self.get_or_insert(path) else {
             return;
         };
-        let restored = socket.take_restored(identity, context);
+        let mut restored = None;
+        if let Some(registered) = socket.registered.as_mut().filter(|it| it.is_restored()) {
+            registered.known_by = KnownBy::Predecessor; // Unless it is registered again.
+            if registered.identity == identity {
+                restored = socket.take_registered(context);
+            }
+            socket.mark_dirty(context);
+        }
         if socket.announced().is_some() {
             return; // A plugin that has announced itself is not affected.
         }
@@ -270,10 +276,14 @@ impl Sockets {
         if socket.desired.is_some() {
             return;
         }
-        let mut desired = Desired::new(identity, now);
-        desired.restored = restored;
-        desired.existed_at_start = context.policy.is_starting;
-        socket.desired = Some(desired);
+        socket.desired = Some(Desired {
+            identity,
+            found: context.now,
+            existed_at_start: context.policy.is_starting,
+            wanted_since: context.now,
+            restored: restored.map(|it| it.plugin),
+            ..Desired::default()
+        });
         socket.mark_dirty(context);
         if let Some(before) = before {
             context.emit(PluginEvent::of_socket(path, EventKind::SocketReplaced));
@@ -324,21 +334,7 @@ impl Socket {
             self.mark_dirty(context);
         }
     }
-
-    /// Removes and returns the plugin that was registered through this socket before a restart. The
-    /// plugin is registered again, with the handlers of this process. Returns `None` if no plugin
-    /// was restored here, or if the socket was replaced: then the plugin is deregistered.
-    fn take_restored(&mut self, identity: Identity, context: &mut Context) -> Option<Arc<Plugin>> {
-        let registered = self.registered.as_mut().filter(|it| it.is_restored())?;
-        registered.known_by = KnownBy::Predecessor;
-        let is_it = registered.identity == identity;
-        self.mark_dirty(context);
-        if !is_it {
-            return None;
-        }
-        let restored = self.take_registered(context)?;
-        Some(restored.plugin)
-    }
+    use crate::handler::Plugin;
 }
 
 #[cfg(test)]
@@ -349,7 +345,7 @@ mod tests {
     fn add_socket(sockets: &mut Sockets, path: &str) -> SocketId {
         let path = Path::new(path).into();
         let socket = sockets.get_or_insert(&path).expect("it is not taken out");
-        socket.desired = Some(Desired::new(Identity::default(), Time::ZERO));
+        socket.desired = Some(Desired::default());
         socket.id
     }
 
