@@ -242,7 +242,7 @@ impl Actions for Execution<'_> {
         let promoted = names.remove_instance(&left.plugin, self.socket.id);
         sockets.retry_blocked(self.socket.id, names, context);
         let next = promoted.as_ref();
-        if let Some(current) = next.and_then(|it| names.current_instance(it)) {
+        if let Some(current) = next.and_then(|it| names.instances(it).last()) {
             sockets.note_standby_change(current.socket, context);
         }
         self.active.promoted = promoted;
@@ -357,7 +357,9 @@ impl Health {
         connection
             .client
             .get_or_insert_with(|| Box::new(Client::new(context.now).with_budget(&context.budget)));
-        if !context.connections.has_room_for_liveness() {
+        let connections = &context.connections;
+        // The last quarter of all descriptors is reserved for operations, calls and streams.
+        if connections.descriptors_in_use() >= connections.limit - connections.limit / 4 {
             context.hang_up(connection);
             if matches!(server, Server::Endpoint) {
                 self.driver = Driver::Lost;
@@ -403,7 +405,7 @@ impl Socket {
     ) -> Refusal {
         match question {
             Question::Validate => {
-                let holder = names.current_instance(plugin).map(|current| current.socket);
+                let holder = names.instances(plugin).last().map(|current| current.socket);
                 if let Some(holder) = holder {
                     self.request_retry_after(holder, names);
                 }

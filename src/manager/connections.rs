@@ -219,12 +219,6 @@ impl Connections {
         self.used.streams < self.limit.saturating_sub(1) / 2
     }
 
-    /// Returns whether an open connection may become a source of liveness. The last quarter of all
-    /// descriptors is reserved for operations, calls and streams.
-    pub(super) fn has_room_for_liveness(&self) -> bool {
-        self.descriptors_in_use() < self.limit - self.limit / 4
-    }
-
     /// Removes the source of liveness with the lowest number, which is the oldest one unless the
     /// numbers have wrapped around. A linear search is fast enough, because descriptors rarely run
     /// short. Returns the connection and its socket, and whether the connection is open, or `None`

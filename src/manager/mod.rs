@@ -221,7 +221,8 @@ impl Manager {
     /// Returns when to call [`Manager::handle_timeout`] next, and the owner of that deadline, or
     /// `None` if no deadline is set.
     pub fn poll_timeout(&self) -> Option<(Time, Timer)> {
-        self.context.timers.first()
+        let ((at, _), timer) = self.context.timers.by_time.first_key_value()?;
+        Some((*at, *timer))
     }
 
     /// Removes and returns the oldest output, or `None` if there is none.
@@ -293,7 +294,7 @@ impl Manager {
     /// Returns the socket of the plugin to use for the type and the name of `of`, or `None` if no
     /// plugin of that name is registered.
     pub(crate) fn current_socket(&self, of: &Arc<Plugin>) -> Option<&Socket> {
-        self.sockets.get(self.names.current_instance(of)?.socket)
+        self.sockets.get(self.names.instances(of).last()?.socket)
     }
 
     /// Assigns plugins of these types to `handler`, instead of to an earlier handler. Attempts that

@@ -135,11 +135,6 @@ impl Names {
         }
     }
 
-    /// Returns the plugin to use for a name: the newest, or `None` if none is registered.
-    pub(super) fn current_instance(&self, plugin: &Arc<Plugin>) -> Option<&Instance> {
-        self.instances(plugin).last()
-    }
-
     /// Adds a registered plugin as the newest of its name. Returns the plugin that was the newest
     /// before.
     pub(super) fn add_instance(&mut self, instance: Instance) -> Option<&Instance> {
@@ -279,7 +274,7 @@ mod tests {
         assert_eq!(add_plugin(&mut names, &old, 1), None);
         assert_eq!(add_plugin(&mut names, &new, 2), Some(SocketId(1)));
         assert_eq!(
-            names.current_instance(&old).map(|it| it.socket),
+            names.instances(&old).last().map(|it| it.socket),
             Some(SocketId(2))
         );
         assert_eq!(names.remove_instance(&new, SocketId(2)), Some(old.clone()));
@@ -293,7 +288,7 @@ mod tests {
             "it was replaced"
         );
         assert_eq!(
-            names.current_instance(&old).map(|it| it.socket),
+            names.instances(&old).last().map(|it| it.socket),
             Some(SocketId(2))
         );
     }

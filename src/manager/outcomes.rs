@@ -105,7 +105,7 @@ impl Visit<'_> {
     /// Emits the event `Promoted` for a plugin that has become current, and notifies its handler,
     /// unless the plugin is not current any more.
     fn notify_promoted(&mut self, plugin: &Arc<Plugin>) {
-        let current = self.manager.names.current_instance(plugin);
+        let current = self.manager.names.instances(plugin).last();
         let current = current.filter(|it| it.plugin == *plugin);
         let Some(id) = current.map(|it| it.socket) else {
             return;

@@ -290,7 +290,7 @@ impl<'a> Records<'a> {
         let mut state = summary.state;
         if let (State::Registered, Some(registered)) = (state, &socket.registered) {
             // A restored plugin is not an instance of its name until it is registered again.
-            let current = self.0.names.current_instance(&registered.plugin);
+            let current = self.0.names.instances(&registered.plugin).last();
             let is_used = current.is_none_or(|it| it.socket == socket.id);
             if !is_used && !registered.is_restored() {
                 state = State::Standby;
@@ -346,7 +346,7 @@ impl<'a> Records<'a> {
     /// operations that hold a permit, and the octets that are held for plugins.
     pub fn usage(self) -> [Usage; 4] {
         let usage = |name, used, limit| Usage { name, used, limit };
-        let (sockets, operations) = (self.0.sockets.len(), self.0.limiter.held.len());
+        let (sockets, operations) = (self.0.sockets.by_id.len(), self.0.limiter.held.len());
         let (connections, budget) = (&self.0.context.connections, &self.0.context.budget);
         let descriptors = connections.descriptors_in_use();
         [

@@ -34,7 +34,7 @@ impl Manager {
         if !self.host.unassigned.is_empty() {
             self.host.drop_unused_handlers(&self.sockets);
         }
-        if self.resync.at().is_none() && self.sockets.len() > 0 {
+        if self.resync.at().is_none() && !self.sockets.by_id.is_empty() {
             let context = &mut self.context;
             let at = Some(context.now + RESYNC_INTERVAL);
             context.timers.set(Timer::Resync, &mut self.resync, at);
@@ -300,7 +300,7 @@ impl Manager {
             }
             owned += socket.connection_count();
         }
-        assert_eq!(deadlines, timers.len(), "a deadline has no owner");
+        assert_eq!(deadlines, timers.by_time.len(), "a deadline has no owner");
         let count =
             |has: &dyn Fn(&Socket) -> bool| self.sockets.iter().filter(|it| has(it)).count();
         let holds = |socket: &Socket| self.limiter.held.iter().any(|(it, _)| *it == socket.id);

@@ -25,7 +25,7 @@ use crate::watch::Identity;
 #[derive(Debug, Default)]
 pub(super) struct Sockets {
     /// Sorted by ID; `None` for a socket that is taken out.
-    by_id: Vec<(SocketId, Option<Box<Socket>>)>,
+    pub(super) by_id: Vec<(SocketId, Option<Box<Socket>>)>,
     by_path: BTreeMap<PathKey, SocketId>,
     /// The ID of the last path that was added.
     last: u64,
@@ -120,11 +120,6 @@ impl Sockets {
             context.dirty.push(socket.id);
         }
         self.by_id[at].1 = Some(socket);
-    }
-
-    /// Returns the number of sockets.
-    pub(super) fn len(&self) -> usize {
-        self.by_path.len()
     }
 
     /// Returns the first socket after the one with that ID, or the first of all.
@@ -334,12 +329,12 @@ impl Socket {
             self.mark_dirty(context);
         }
     }
-    use crate::handler::Plugin;
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::handler::Plugin;
     use crate::manager::registered::{Down, Registered};
 
     fn add_socket(sockets: &mut Sockets, path: &str) -> SocketId {

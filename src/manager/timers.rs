@@ -28,7 +28,7 @@ pub enum Timer {
 /// The index of the deadlines.
 #[derive(Debug, Default)]
 pub(super) struct Timers {
-    by_time: BTreeMap<Entry, Timer>,
+    pub(super) by_time: BTreeMap<Entry, Timer>,
     last: u64,
 }
 
@@ -76,12 +76,6 @@ impl Timers {
         }
     }
 
-    /// Returns the earliest deadline.
-    pub(super) fn first(&self) -> Option<(Time, Timer)> {
-        let ((at, _), timer) = self.by_time.first_key_value()?;
-        Some((*at, *timer))
-    }
-
     /// Removes the earliest deadline and returns its owner, if it is due by `now`.
     pub(super) fn pop_due(&mut self, now: Time) -> Option<Timer> {
         let first = self.by_time.first_entry()?;
@@ -93,16 +87,16 @@ impl Timers {
     pub(super) fn has(&self, timer: Timer, scheduled: Scheduled) -> bool {
         scheduled.0.and_then(|entry| self.by_time.get(&entry)) == Some(&timer)
     }
-
-    /// Returns the number of deadlines.
-    pub(super) fn len(&self) -> usize {
-        self.by_time.len()
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn first(timers: &Timers) -> Option<(Time, Timer)> {
+        let ((at, _), timer) = timers.by_time.first_key_value()?;
+        Some((*at, *timer))
+    }
 
     #[test]
     fn the_earliest_deadline_comes_first_and_an_owner_has_one() {
@@ -110,15 +104,15 @@ mod tests {
         let (mut timers, mut a, mut b) = <(Timers, Scheduled, Scheduled)>::default();
         timers.set(Timer::Resync, &mut a, Some(middle));
         timers.set(Timer::Stop, &mut b, Some(late));
-        assert_eq!(timers.first(), Some((middle, Timer::Resync)));
+        assert_eq!(first(&timers), Some((middle, Timer::Resync)));
         let before = b;
         timers.set(Timer::Stop, &mut b, Some(early));
         assert!(timers.has(Timer::Stop, b) && !timers.has(Timer::Stop, before));
-        assert_eq!(timers.len(), 2);
+        assert_eq!(timers.by_time.len(), 2);
         assert_eq!(timers.pop_due(Time::from_millis(2)), None);
         assert_eq!(timers.pop_due(early), Some(Timer::Stop));
         timers.set(Timer::Resync, &mut a, None);
-        assert_eq!((timers.first(), timers.pop_due(late)), (None, None));
+        assert_eq!((first(&timers), timers.pop_due(late)), (None, None));
     }
 
     #[test]
@@ -129,7 +123,7 @@ mod tests {
         timers.set_or_keep_earlier(Timer::Stop, &mut scheduled, Some(late));
         assert_eq!(scheduled.at(), Some(early));
         timers.set_or_keep_earlier(Timer::Stop, &mut scheduled, None);
-        assert_eq!(timers.first(), None);
+        assert_eq!(first(&timers), None);
         timers.set_or_keep_earlier(Timer::Stop, &mut scheduled, Some(late));
         timers.set_or_keep_earlier(Timer::Stop, &mut scheduled, Some(early));
         assert_eq!(scheduled.at(), Some(early));

@@ -143,7 +143,7 @@ impl Execution<'_> {
     /// Returns a reason not to trust `plugin` if the current plugin of its name runs as another
     /// user, and the socket of the current plugin.
     fn find_taken_name(&self, uid: u32, plugin: &Arc<Plugin>) -> Option<(Distrust, SocketId)> {
-        let current = self.manager.names.current_instance(plugin)?;
+        let current = self.manager.names.instances(plugin).last()?;
         let other = current.uid.filter(|other| *other != uid)?;
         let why = taken_by("name", other, &current.plugin);
         Some((why, current.socket))
