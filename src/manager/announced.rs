@@ -63,22 +63,19 @@ impl Visit<'_> {
     /// plugins that are down, had its endpoint, or are from before a restart. The others stay as
     /// its fallbacks.
     pub(super) fn withdraw_superseded(&mut self, plugin: &Arc<Plugin>) {
-        let manager = &mut *self.manager;
-        let others = manager.names.other_instances(plugin, self.socket.id);
-        let sockets = &manager.sockets;
+        let (sockets, context) = (&mut self.manager.sockets, &mut self.manager.context);
+        let others = self.manager.names.other_instances(plugin, self.socket.id);
         let gone =
             others.filter(|it| it.plugin.has_endpoint_of(plugin) || !sockets.is_up(it.socket));
         let mut earlier: Vec<_> = gone.map(|instance| instance.socket).collect();
-        let restored = manager.sockets.iter().filter(|socket| {
+        let restored = sockets.iter().filter(|socket| {
             let registered = socket.registered.as_ref();
             registered
                 .is_some_and(|it| it.is_restored_announced() && it.plugin.key() == plugin.key())
         });
         earlier.extend(restored.map(|socket| socket.id));
         for id in earlier {
-            manager
-                .sockets
-                .withdraw_announcement(id, &mut manager.context);
+            sockets.withdraw_announcement(id, context);
         }
     }
 }
@@ -137,10 +134,9 @@ impl Sockets {
         let Err(error) = checked else {
             return self.add_announced(id, plugin, caller, context);
         };
-        context.outputs.push_back(Output::AnnouncementAnswered {
-            id,
-            result: Err(error),
-        });
+        let result = Err(error);
+        let answer = Output::AnnouncementAnswered { id, result };
+        context.outputs.push_back(answer);
     }
 
     /// Records a plugin that has announced itself. Its socket is known under the path of its

@@ -169,28 +169,24 @@ impl Manager {
 
     /// Processes an event and everything that follows from it.
     pub fn handle_input(&mut self, input: Input, now: Time) {
-        self.context.now = now;
+        let (sockets, context) = (&mut self.sockets, &mut self.context);
+        context.now = now;
         match input {
-            Input::Found { path, identity } => {
-                self.sockets
-                    .record_found(&path, identity, &mut self.context);
-            }
-            Input::Lost { path } => self.sockets.record_lost(&path, &mut self.context),
+            Input::Found { path, identity } => sockets.record_found(&path, identity, context),
+            Input::Lost { path } => sockets.record_lost(&path, context),
             Input::Announced { id, plugin, caller } => {
-                self.sockets
-                    .handle_announcement(id, *plugin, caller, &mut self.context);
+                sockets.handle_announcement(id, *plugin, caller, context);
             }
-            Input::CallEnded { id } => self.sockets.handle_call_ended(id, &mut self.context),
+            Input::CallEnded { id } => sockets.handle_call_ended(id, context),
             Input::Connection(conn, event) => self.handle_connection_event(conn, event),
             Input::Distrusted(conn, why) => self.distrust_connection(conn, why),
             Input::ProgramEnded { id, outcome } => {
-                self.host
-                    .handle_program_ended(id, outcome, &mut self.context);
+                self.host.handle_program_ended(id, outcome, context);
             }
             Input::Answered { ticket, result } => {
-                self.context.work.push_back(Work::Answer(ticket, result));
+                context.work.push_back(Work::Answer(ticket, result));
             }
-            Input::Reconsider => self.sockets.retry_failed(&mut self.context),
+            Input::Reconsider => sockets.retry_failed(context),
             Input::Stop => self.stop(),
         }
         self.run_until_idle();

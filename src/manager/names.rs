@@ -102,11 +102,8 @@ impl Names {
         socket: SocketId,
     ) -> Option<SocketId> {
         let name = self.names.get_mut(&NameKey(plugin.clone()))?;
-        let lock = name
-            .queue
-            .iter_mut()
-            .find(|it| **it == (socket, Lock::Held));
-        lock?.1 = Lock::Stalled;
+        let mut queue = name.queue.iter_mut();
+        queue.find(|it| **it == (socket, Lock::Held))?.1 = Lock::Stalled;
         name.grant_next()
     }
 

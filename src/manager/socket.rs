@@ -311,10 +311,8 @@ impl Socket {
                 .find(|server| is_it(health.liveness_source_mut(*server)))
             {
                 health.take_liveness_source(server);
-                log::debug!(
-                    "{}: stopped watching its process: low on file descriptors",
-                    escape::path(&self.path)
-                );
+                let path = escape::path(&self.path);
+                log::debug!("{path}: stopped watching its process: low on file descriptors");
                 let slow_check = context.next_slow_check();
                 let at = health.check_at.map_or(slow_check, |at| at.min(slow_check));
                 health.check_at = Some(at);
@@ -370,12 +368,8 @@ impl Socket {
 
     /// Returns the client of the connection that is held open for liveness.
     pub(super) fn liveness_client(&mut self, server: Server) -> Option<&mut Client> {
-        let liveness = self
-            .registered
-            .as_mut()?
-            .health
-            .liveness_source_mut(server)?;
-        liveness.client.as_deref_mut()
+        let health = &mut self.registered.as_mut()?.health;
+        health.liveness_source_mut(server)?.client.as_deref_mut()
     }
 
     /// Requests the transmission of what the clients have to write.

@@ -299,10 +299,8 @@ impl Sockets {
         let restored = socket.registered.as_mut().filter(|it| it.is_restored());
         if let Some(registered) = restored {
             registered.known_by = KnownBy::Predecessor;
-            context.emit(PluginEvent::of_plugin(
-                &registered.plugin,
-                EventKind::SocketMissing,
-            ));
+            let missing = EventKind::SocketMissing;
+            context.emit(PluginEvent::of_plugin(&registered.plugin, missing));
         }
         if let Some(gone) = gone {
             context.emit(PluginEvent::of_socket(path, EventKind::SocketLost));

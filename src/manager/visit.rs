@@ -74,15 +74,10 @@ impl Visit<'_> {
                 }
                 Some(Event::DialFailed(error))
             }
-            ConnectionEvent::Exchanged => {
-                let Some(active) = &mut socket.active else {
-                    return;
-                };
-                let Some(reply) = active.poll_connection(context) else {
-                    return;
-                };
-                Some(Event::Replied(reply))
-            }
+            ConnectionEvent::Exchanged => match &mut socket.active {
+                Some(active) => active.poll_connection(context).map(Event::Replied),
+                None => None,
+            },
             ConnectionEvent::Closed => socket.handle_connection_closed(context),
             ConnectionEvent::Watched | ConnectionEvent::ProcessEnded => None,
         };

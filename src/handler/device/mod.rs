@@ -178,12 +178,11 @@ impl DeviceHandler {
         let (Some(known), Some(files)) = (known, &mut self.leases.lock().files) else {
             return;
         };
+        let published = &mut listing.published;
         if std::mem::take(&mut listing.is_changed) {
-            listing.published.handle_list(&known, files);
+            published.handle_list(&known, files);
         }
-        listing
-            .published
-            .ask_about_next_device(&known, files, context);
+        published.ask_about_next_device(&known, files, context);
     }
 
     /// Finishes a registration with the result of the call for the plugin's options.

@@ -229,10 +229,8 @@ impl Steps<'_> {
     }
 
     pub(super) fn notify_within(self, notification: Notification, budget: NotifyBudget) -> Step {
-        match self
-            .0
-            .notify_plugin(notification.as_ref().err(), budget.until)
-        {
+        let refusal = notification.as_ref().err();
+        match self.0.notify_plugin(refusal, budget.until) {
             Some(reply) => self.handle_notification_reply(notification, budget, reply),
             None => Step::Goes(Operation::Notifying(notification, budget)),
         }
