@@ -74,9 +74,8 @@ impl Manager {
                 visit.handle_endpoint_loss();
             }),
             Work::GivenUp(id, conn) => self.visit(id, |visit| {
-                visit
-                    .socket
-                    .handle_liveness_given_up(conn, &visit.manager.context);
+                let (socket, context) = (&mut *visit.socket, &visit.manager.context);
+                socket.handle_liveness_given_up(conn, context);
             }),
             Work::NoteChange(path) => {
                 if let Some(socket) = self.sockets.get_by_path_mut(&path) {
@@ -169,20 +168,19 @@ impl Manager {
 
     /// Compares what a socket claims with the claims in force, and applies the difference.
     fn apply_claims(&mut self, socket: &mut Socket) {
-        let id = socket.id;
+        let (id, limiter, context) = (socket.id, &mut self.limiter, &mut self.context);
         if let (Permit::Queued, None) = (&socket.permit, &socket.desired) {
-            self.limiter.queue.retain(|queued| *queued != id);
-            self.limiter
-                .schedule_release(self.context.now, &mut self.context.timers);
+            limiter.queue.retain(|queued| *queued != id);
+            limiter.schedule_release(context.now, &mut context.timers);
             socket.permit = Permit::None;
         }
         match (&socket.permit, socket.claims_permit()) {
             (Permit::None, true) => {
-                self.limiter.held.push((id, self.context.now));
+                limiter.held.push((id, context.now));
                 socket.permit = Permit::Held;
             }
             (Permit::Held, false) => {
-                self.limiter.held.retain(|(holder, _)| *holder != id);
+                limiter.held.retain(|(holder, _)| *holder != id);
                 // mutation: the release of a permit is applied twice
                 socket.permit = Permit::None;
             }
@@ -192,13 +190,13 @@ impl Manager {
             self.names.blocked.remove(&id);
         }
         let handler = socket.claimed_handler();
-        self.host.set_handler(socket, handler, &mut self.context);
+        self.host.set_handler(socket, handler, context);
         if socket.claimed_name().is_none() {
             if let Some(before) = socket.applied.name.take() {
                 // mutation: a name is not released when the operation ends
                 let next = self.names.release_lock(&before, id);
                 if let Some(next) = next {
-                    self.sockets.queue_lock_acquired(next, &mut self.context);
+                    self.sockets.queue_lock_acquired(next, context);
                 }
             }
         }

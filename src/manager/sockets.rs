@@ -136,9 +136,8 @@ impl Sockets {
 
     /// Returns every socket that is not taken out, in the order in which their paths were added.
     pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Socket> {
-        self.by_id
-            .iter_mut()
-            .filter_map(|(_, it)| it.as_deref_mut())
+        let sockets = self.by_id.iter_mut();
+        sockets.filter_map(|(_, it)| it.as_deref_mut())
     }
 
     /// Marks every socket dirty.
