@@ -117,6 +117,7 @@ impl Outbox {
             octets.extend_from_slice(&Head::new(kind, flags, stream, payload.len()).encode());
             octets.extend_from_slice(payload);
         }
+        self.check_invariants();
     }
 
     /// Returns the buffer, to append a whole frame of HEADERS, or `None` if the buffer is closed.

@@ -259,9 +259,11 @@ mod tests {
     #[test]
     fn a_client_opens_odd_streams_until_identifiers_run_out() {
         let mut streams = Streams::new(Role::Client);
-        for number in [1, 3, 0x7fff_ffff] {
+        for number in [1, 3, 5] {
+            assert_eq!(streams.next_id(), Some(id(number)));
             streams.insert(Stream::open(id(number), 0));
         }
+        streams.insert(Stream::open(id(0x7fff_ffff), 0));
         assert_eq!(streams.next_id(), None);
     }
 

@@ -30,6 +30,7 @@ use crate::time::Time;
 
 /// An operation that takes a step: its socket is taken out of the table, and its run out of the
 /// socket.
+#[must_use = "an operation that is not finished is lost"]
 pub(super) struct Execution<'a> {
     pub(super) manager: &'a mut Manager,
     pub(super) socket: &'a mut Socket,

@@ -263,7 +263,7 @@ impl Visit<'_> {
 
     // --- The start of operations ---
 
-    /// Begins an operation, which then takes its first step.
+    /// Returns the run of a new operation, for its first step, after which the caller finishes it.
     fn begin_operation(
         &mut self,
         target: Target,

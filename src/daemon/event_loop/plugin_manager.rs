@@ -393,14 +393,15 @@ impl PluginManager {
     }
 
     /// Ends what would outlive the process: its programs, and the files of its sockets and locks.
-    /// The kernel frees the memory and the descriptors of plugins faster than one by one.
-    pub(crate) fn end_with_process(self) {
+    /// What is known of plugins, and the pidfds of their processes, are left to the kernel, which
+    /// frees them faster than one by one.
+    pub(crate) fn end_with_process(self: Box<Self>) {
         let Self {
             manager,
             watch,
             peer_processes,
             ..
-        } = self;
+        } = *self;
         std::mem::forget((manager, watch, peer_processes));
     }
 

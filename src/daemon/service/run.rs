@@ -102,7 +102,7 @@ impl Daemon {
     }
 
     /// Runs until a signal requests termination, and then saves the state. The process must end
-    /// afterwards, because the memory and the descriptors of plugins are left to that end.
+    /// afterwards, because the memory and the pidfds of plugins are left to that end.
     ///
     /// After the first such signal, running operations have a short time to finish; a second one
     /// ends the daemon at once.

@@ -53,9 +53,9 @@ pub(in crate::manager) trait Actions {
     fn call_get_info(&mut self) -> Option<Reply>;
     /// Calls NotifyRegistrationStatus on the connection, with that deadline, to notify the plugin
     /// of its refusal or, without one, of its registration. Returns the reply if it has arrived
-    /// already; otherwise [`Event::Replied`] follows. Returns an empty reply without
-    /// a call if the plugin was notified of this refusal before, or has announced itself: then its
-    /// own call is answered instead.
+    /// already; otherwise [`Event::Replied`] follows. Returns an empty reply without a call if the
+    /// plugin was notified of this refusal before, or has announced itself: then its own call is
+    /// answered instead.
     fn notify_plugin(&mut self, refusal: Option<&Refusal>, deadline: Time) -> Option<Reply>;
     /// Closes the connection, or stops dialing.
     fn hang_up(&mut self);

@@ -2,7 +2,7 @@
 //!
 //! An input names paths, sockets, connections, programs, calls and questions of a small world,
 //! also those that ended long ago; only a dial has one result. Whatever arrives, the manager keeps
-//! its invariants, which are checked after each; its outputs end; no deadline stays in
+//! its invariants, which are checked after each step; its outputs end; no deadline stays in
 //! the past; a connection that is dialled and a program that is started are new; and once
 //! everything is gone, nothing is left but plugins that have announced themselves.
 
@@ -134,6 +134,7 @@ impl Play {
                 }
             }
         }
+        self.manager.check_invariants();
     }
 
     /// Returns an event; `None` if it would be about something that has never existed.
@@ -204,12 +205,6 @@ impl Play {
 
     fn pass(&mut self, event: Event) {
         self.manager.handle_input(event, self.now);
-        self.manager.check_invariants();
-    }
-
-    fn pass_io(&mut self, conn: ConnectionId) {
-        self.manager.handle_io(conn, self.now);
-        self.manager.check_invariants();
     }
 
     /// Has the peer of a connection read what was written, and respond, mostly as a plugin does.
@@ -234,13 +229,12 @@ impl Play {
         } else {
             end.receive_from(&octets, now);
         }
-        self.pass_io(conn);
+        self.manager.handle_io(conn, now);
     }
 
     fn wait(&mut self, time: Duration) {
         self.now += time;
         self.manager.handle_timeout(self.now);
-        self.manager.check_invariants();
         let next = self.manager.poll_timeout();
         assert!(next.is_none_or(|(at, _)| at > self.now), "{next:?}");
     }
@@ -257,7 +251,7 @@ impl Play {
                     self.connections.push(conn);
                     self.dialled.push(conn);
                 }
-                Output::Resume(conn) => self.pass_io(conn),
+                Output::Resume(conn) => self.manager.handle_io(conn, self.now),
                 Output::Spawn { id, .. } => {
                     assert!(!self.programs.contains(&id), "{id:?} is not new");
                     self.programs.push(id);
