@@ -72,7 +72,7 @@
 //!
 //! Read in this order: [`client`] and [`server`] (the public methods), `client_call` and
 //! `server_call` (the states of a call), `message` (the length prefix), [`status`] (codes),
-//! `binary` (`-bin` fields), `headers`, `timeout` (`grpc-timeout`), [`error`] (errors).
+//! `binary` (`-bin` fields), `headers` (with `grpc-timeout`), [`error`] (errors).
 
 // Frames, settings and codes have the names that their specifications give them.
 #![allow(clippy::doc_markdown)]
@@ -87,7 +87,6 @@ mod message;
 pub mod server;
 mod server_call;
 pub mod status;
-mod timeout;
 
 pub use client::Client;
 pub use error::{CallError, NotGrpc, ProtocolError, TransparentRetry};

@@ -13,7 +13,6 @@ use super::error::{CallError, ProtocolError};
 use super::headers::{self, CONTENT_TYPE};
 use super::message::{self, Assembler};
 use super::status::{self, Code, Status};
-use super::timeout;
 use crate::config;
 use crate::http2::{Connection, ErrorCode, Fields, HeadersError, StreamId, Taken};
 use crate::time::Time;
@@ -320,7 +319,7 @@ fn check_request(
         let words = format!("unknown method {}", String::from_utf8_lossy(path));
         ResponseEnd::Status(Status::new(Code::Unimplemented, words))
     })?;
-    let timeout = fields.get(b"grpc-timeout").map(timeout::parse);
+    let timeout = fields.get(b"grpc-timeout").map(headers::parse_timeout);
     match timeout {
         None => Ok((method, None)),
         Some(Some(timeout)) => Ok((method, Some(now + timeout))),
