@@ -94,7 +94,6 @@
 //! Of the built-in handlers, [`csi`] makes calls, [`device`] also reads a stream, and [`dra`] keeps
 //! a connection open.
 
-mod accept;
 mod built_in;
 mod by_socket;
 mod context;
@@ -115,7 +114,6 @@ mod wording;
 use std::sync::Arc;
 
 pub use crate::grpc::{CallError, Code};
-pub use accept::AcceptHandler;
 pub use built_in::{Inventory, built_in};
 pub(crate) use built_in::{NO_HANDLERS, change_handlers};
 pub use context::{Call, CallFailure, Context, EffectId, Event, EventType, Notice, Stream, Ticket};
@@ -207,6 +205,27 @@ pub trait PluginHandler: Send {
     /// deregistration follows. The manager cancels the plugin's effects after this call.
     fn abandon(&mut self, ticket: Ticket, context: &mut Context<'_>) {
         let _ = (ticket, context);
+    }
+}
+
+/// A handler that accepts every plugin of its types, and does nothing else.
+///
+/// It is meant for types that need no work on this node, and for experiments. The manager lists the
+/// accepted plugins, as it does for all handlers.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct AcceptHandler;
+
+impl PluginHandler for AcceptHandler {
+    fn validate(&mut self, _: &Arc<Plugin>, _: &mut Context<'_>) -> Answer {
+        Answer::YES
+    }
+
+    fn register(&mut self, _: &Arc<Plugin>, _: &mut Context<'_>) -> Answer {
+        Answer::YES
+    }
+
+    fn deregister(&mut self, _: &Arc<Plugin>, _: &mut Context<'_>) -> Answer {
+        Answer::YES
     }
 }
 
