@@ -47,12 +47,10 @@
 //!   some changes, such as a symbolic link whose target becomes a socket.
 
 mod directories;
-mod event;
 mod expected;
 mod identity;
 mod input;
 mod output;
-mod path;
 mod pauses;
 mod problem;
 mod roots;
@@ -74,17 +72,16 @@ use crate::time::Time;
 use crate::{config, escape};
 
 pub use self::directories::{Directory, DirectoryState, MAX_TROUBLED};
-pub use self::event::{Event, WatchId};
 use self::expected::Expected;
 pub use self::identity::{Entry, EntryKind, Identity, Listing};
-pub use self::input::Input;
+pub use self::input::{Event, Input};
 pub use self::output::{Output, Place, Report};
-use self::path::dir_and_name;
 use self::pauses::Pauses;
 pub use self::problem::{Cause, Problem};
 use self::rounds::Rounds;
 pub use self::rounds::{Rescanned, RoundReason};
-use self::tree::{Child, Removed, Socket, Tree};
+pub use self::tree::WatchId;
+use self::tree::{Child, Removed, Socket, Tree, dir_and_name};
 
 /// The known plugin sockets below a set of directories.
 #[derive(Debug)]
@@ -244,7 +241,7 @@ impl Watch {
         let Some(dir) = self.tree.dir_of_watch(watch) else {
             return; // The directory has been removed from the tree in the meantime.
         };
-        let path = path::join(&dir, name);
+        let path = tree::join(&dir, name);
         if is_hidden(name) {
             log::debug!("{}: ignored: {HIDDEN}", escape::path(&path));
         } else if is_directory {
@@ -262,7 +259,7 @@ impl Watch {
         let Some(dir) = self.tree.dir_of_watch(watch) else {
             return;
         };
-        let path = path::join(&dir, name);
+        let path = tree::join(&dir, name);
         if self.tree.child(&dir, &path).is_some()
             || self.expected.at_and_below(&path).next().is_some()
         {

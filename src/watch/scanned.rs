@@ -8,8 +8,7 @@ use std::mem;
 use std::path::Path;
 use std::sync::Arc;
 
-use super::path;
-use super::tree::Child;
+use super::tree::{self, Child};
 use super::{
     Entry, EntryKind, HIDDEN, Listing, OTHER, Output, Problem, Report, Watch, WatchId, is_hidden,
 };
@@ -76,7 +75,7 @@ impl Watch {
             if is_hidden(&name) || kind == EntryKind::Other {
                 continue;
             }
-            let path = PathKey(path::join(dir, &name));
+            let path = PathKey(tree::join(dir, &name));
             unlisted.remove(&path);
             if kind == EntryKind::Unknown {
                 unexamined.push(name);
@@ -113,7 +112,7 @@ impl Watch {
             let Some(name) = rest.and_then(|rest| rest.iter().next()) else {
                 continue;
             };
-            if self.tree.child(dir, &path::join(dir, name)) == Some(Child::Directory) {
+            if self.tree.child(dir, &tree::join(dir, name)) == Some(Child::Directory) {
                 continue;
             }
             if !is_whole || unknown.binary_search_by(|it| (**it).cmp(name)).is_ok() {
@@ -130,7 +129,7 @@ impl Watch {
             self.outputs.push_back(Output::Report(report));
         }
         for name in missing {
-            self.examine(path::join(dir, &name));
+            self.examine(tree::join(dir, &name));
         }
     }
 
