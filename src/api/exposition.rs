@@ -4,7 +4,7 @@ use std::fmt::{self, Display};
 use std::io::Write as _;
 use std::time::Duration;
 
-use super::histogram::Histogram;
+use super::counters::Histogram;
 use crate::escape;
 
 /// A label: its name and its value.

@@ -32,11 +32,9 @@
 mod answer;
 mod connection;
 mod counters;
-mod event;
 mod event_log;
 mod exposition;
 mod follow;
-mod histogram;
 mod json;
 pub mod metrics;
 mod process;
@@ -47,10 +45,8 @@ mod server;
 mod view;
 
 pub use connection::Connection;
-pub use counters::{CLIENTS, Counters};
-pub use event::Event;
-pub use event_log::{EventLog, KeptEvent};
-pub use histogram::Histogram;
+pub use counters::{CLIENTS, Counters, Histogram};
+pub use event_log::{Event, EventLog, KeptEvent};
 pub(crate) use metrics::REVISION;
 pub use process::{PeerFacts, ProcessFacts};
 pub use request::{Method, Request};
