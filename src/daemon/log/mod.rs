@@ -13,7 +13,6 @@
 //! against the share of that socket or plugin. Lines of the daemon about itself ([`OWN`]) have
 //! limits of their own, so that peers cannot displace them.
 
-mod buffer;
 mod filter;
 mod format;
 mod limiter;
@@ -28,13 +27,12 @@ use std::time::Duration;
 
 use log::{Level, LevelFilter, Log, Metadata, Record};
 
-use self::buffer::{Buffer, Origin};
 use self::filter::Filter;
 pub use self::filter::FilterError;
 use self::format::Style;
 pub use self::format::has_colours;
 use self::limiter::Limiter;
-use self::sink::Sink;
+use self::sink::{Buffer, Origin, Sink};
 use crate::config::{LOG_SHARE_OF_DAEMON, LOG_SHARE_OF_PEERS, LogFormat};
 use crate::daemon::api::server::Filtered;
 use crate::daemon::clock::Clock;

@@ -1,4 +1,7 @@
-//! Writes to standard error without ever waiting for its reader.
+//! Writes lines to standard error without ever waiting for its reader.
+//!
+//! Lines that standard error does not accept yet, because its reader does not keep up, are kept in
+//! a buffer. Lines that do not fit in the buffer are dropped and counted.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, IsTerminal as _};
@@ -11,6 +14,90 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::socket::{MsgFlags, send};
 use nix::sys::stat::{SFlag, fstat};
 use nix::unistd::write;
+
+use crate::config::{LOG_BUFFER, LOG_BUFFER_OF_PEERS, LOG_RETRY};
+use crate::time::Time;
+
+/// Whole lines, the first of which may have been written in part.
+#[derive(Debug, Default)]
+pub(super) struct Buffer {
+    bytes: Vec<u8>,
+    /// The number of lines that were dropped and not reported.
+    lost: u64,
+    /// Whether the last byte that was written is in the middle of a line.
+    is_line_open: bool,
+    /// Whether the last attempt to write failed for a reason other than lack of room.
+    is_broken: bool,
+    /// The time of the next [`Buffer::flush`] even if nothing more is logged.
+    pub(super) retry_at: Option<Time>,
+}
+
+/// The origin of a line, which determines how much of the buffer the line may fill.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Origin {
+    /// A line that a peer causes.
+    Peer,
+    /// A line of the daemon about itself.
+    Daemon,
+}
+
+impl Buffer {
+    /// Writes a line, after those in the buffer. What cannot be written now is kept. Drops the line
+    /// if it does not fit in the buffer together with the lines that are kept.
+    pub(super) fn add<F: AsFd>(&mut self, line: &[u8], origin: Origin, sink: &Sink<F>, now: Time) {
+        self.flush(sink, now);
+        let room = match origin {
+            Origin::Peer => LOG_BUFFER_OF_PEERS,
+            Origin::Daemon => LOG_BUFFER,
+        };
+        if self.bytes.len() + line.len() > room {
+            self.lost += 1;
+            return;
+        }
+        if self.bytes.is_empty() && self.is_line_open {
+            self.bytes.push(b'\n'); // The rest of the line was lost.
+        }
+        self.bytes.extend_from_slice(line);
+        self.flush(sink, now);
+    }
+
+    /// Writes as much of the buffer as standard error accepts. If writing fails for a reason other
+    /// than lack of room, drops the rest.
+    pub(super) fn flush<F: AsFd>(&mut self, sink: &Sink<F>, now: Time) {
+        let mut written = 0;
+        self.is_broken = false;
+        while written < self.bytes.len() && !self.is_broken {
+            match sink.write(&self.bytes[written..]) {
+                Ok(n) if n > 0 => written += n,
+                Ok(_) | Err(Errno::EAGAIN) => break,
+                Err(_) => self.is_broken = true,
+            }
+        }
+        if let Some(last) = written.checked_sub(1) {
+            self.is_line_open = self.bytes[last] != b'\n';
+        }
+        self.bytes.drain(..written);
+        if self.is_broken {
+            // The reader has closed its end, or the disk is full: waiting does not help.
+            let lines = self.bytes.split_inclusive(|byte| *byte == b'\n').count();
+            self.lost += lines as u64;
+            self.bytes.clear();
+        }
+        if self.bytes.is_empty() {
+            self.bytes.shrink_to(KEPT);
+            self.retry_at = None;
+        } else if self.retry_at.is_none_or(|at| at <= now) {
+            self.retry_at = Some(now + LOG_RETRY);
+        }
+    }
+
+    /// Returns the number of lines that were lost, and resets the number. Returns `None` if no line
+    /// was lost, or if a report of that could not be written now.
+    pub(super) fn take_lost(&mut self) -> Option<u64> {
+        let is_due = self.lost > 0 && self.bytes.is_empty() && !self.is_broken;
+        is_due.then(|| std::mem::take(&mut self.lost))
+    }
+}
 
 /// A descriptor that other processes may share, so its flags are not changed.
 #[derive(Debug)]
@@ -88,6 +175,9 @@ fn reopen(fd: &impl AsFd) -> io::Result<File> {
     options.open(path)
 }
 
+/// The capacity in bytes that an empty buffer keeps: more than a usual line.
+const KEPT: usize = 1024;
+
 #[cfg(test)]
 mod tests {
     use std::io::Read as _;
@@ -99,8 +189,107 @@ mod tests {
 
     use super::*;
 
+    fn pipe() -> (File, Sink<OwnedFd>) {
+        let (reader, writer) = nix::unistd::pipe().unwrap();
+        (reader.into(), Sink::new(writer))
+    }
+
+    /// Fills the pipe and the part of the buffer that is for lines of peers. Returns how many lines
+    /// that took, of 100 bytes each.
+    fn fill(buffer: &mut Buffer, sink: &Sink<OwnedFd>) -> usize {
+        let mut line = [b'x'; 100];
+        line[99] = b'\n';
+        let mut lines = 0;
+        while buffer.lost == 0 {
+            buffer.add(&line, Origin::Peer, sink, Time::ZERO);
+            lines += 1;
+        }
+        lines - 1
+    }
+
+    /// Reads from the pipe, and writes the buffer to it, until the buffer is empty. Returns what
+    /// was read.
+    fn drain(buffer: &mut Buffer, reader: &mut File, sink: &Sink<OwnedFd>) -> String {
+        let mut all = Vec::new();
+        let mut part = vec![0; 65_536];
+        while !buffer.bytes.is_empty() {
+            let n = reader.read(&mut part).unwrap();
+            all.extend_from_slice(&part[..n]);
+            buffer.flush(sink, Time::ZERO);
+        }
+        let n = reader.read(&mut part).unwrap();
+        all.extend_from_slice(&part[..n]);
+        String::from_utf8(all).unwrap()
+    }
+
+    #[test]
+    fn lines_fill_the_pipe_and_then_the_buffer() {
+        let (mut reader, sink) = pipe();
+        let mut buffer = Buffer::default();
+        let kept = fill(&mut buffer, &sink);
+        assert!(buffer.bytes.len() <= LOG_BUFFER_OF_PEERS);
+        assert!(buffer.bytes.len() > LOG_BUFFER_OF_PEERS - 200);
+        buffer.add(b"lost\n", Origin::Peer, &sink, Time::ZERO);
+        let mut long = vec![b'y'; 200];
+        long.push(b'\n');
+        buffer.add(&long, Origin::Daemon, &sink, Time::ZERO);
+        assert_eq!(buffer.take_lost(), None, "the report does not fit");
+        let text = drain(&mut buffer, &mut reader, &sink);
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(lines.len(), kept + 1 + 1);
+        assert_eq!(lines[kept], "lost", "a shorter line still fits");
+        assert!(
+            lines[kept + 1].starts_with("yyy"),
+            "the last room is for the daemon"
+        );
+        assert_eq!(buffer.take_lost(), Some(1));
+        assert_eq!(buffer.take_lost(), None);
+    }
+
+    #[test]
+    fn buffered_lines_are_retried_after_a_pause() {
+        let (mut reader, sink) = pipe();
+        let mut buffer = Buffer::default();
+        assert_eq!(buffer.retry_at, None);
+        fill(&mut buffer, &sink);
+        let at = Time::ZERO + LOG_RETRY;
+        assert_eq!(buffer.retry_at, Some(at));
+        let early = Time::from_millis(1);
+        buffer.add(&vec![b'x'; 60_000], Origin::Peer, &sink, early);
+        assert_eq!(buffer.retry_at, Some(at), "a line does not delay it");
+        buffer.flush(&sink, at);
+        assert_eq!(buffer.retry_at, Some(at + LOG_RETRY));
+        drain(&mut buffer, &mut reader, &sink);
+        assert_eq!(buffer.retry_at, None);
+        assert!(buffer.bytes.capacity() <= KEPT, "memory is given back");
+    }
+
+    #[test]
+    fn lines_without_a_reader_are_counted_and_nothing_waits_for_one() {
+        let (reader, sink) = pipe();
+        drop(reader);
+        let mut buffer = Buffer::default();
+        for count in 1..=3 {
+            buffer.add(b"line\n", Origin::Daemon, &sink, Time::ZERO);
+            assert_eq!((buffer.lost, buffer.retry_at), (count, None));
+            assert_eq!(buffer.take_lost(), None, "the report would be lost, too");
+        }
+    }
+
+    #[test]
+    fn a_line_after_half_a_line_begins_a_new_one() {
+        let (mut reader, sink) = pipe();
+        let mut buffer = Buffer::default();
+        buffer.add(b"half", Origin::Peer, &sink, Time::ZERO);
+        buffer.add(b"next\n", Origin::Peer, &sink, Time::ZERO);
+        drop(sink);
+        let mut text = String::new();
+        reader.read_to_string(&mut text).unwrap();
+        assert_eq!(text, "half\nnext\n");
+    }
+
     /// Writes until the pipe is full. Returns how many bytes that took.
-    fn fill(sink: &Sink<OwnedFd>) -> usize {
+    fn fill_sink(sink: &Sink<OwnedFd>) -> usize {
         let mut total = 0;
         loop {
             match sink.write(&[b'x'; 1000]) {
@@ -139,7 +328,7 @@ mod tests {
             if is_polled {
                 sink.method = Method::Polled;
             }
-            let taken = fill(&sink);
+            let taken = fill_sink(&sink);
             assert!(is_blocking(&shared));
             let mut reader = File::from(reader);
             let mut left = taken;
