@@ -2,7 +2,6 @@
 //!
 //! - [`server`]: accepts clients in the loop, and serves them with [`crate::api`];
 //! - [`listener`], [`exchange`]: open the sockets, and read from and write to one client;
-//! - [`ready`]: decides whether the daemon is ready;
 //! - [`client`]: connects a command to the daemon; [`command`]: runs the program of `plugind with`.
 
 #[cfg(feature = "cli")]
@@ -11,5 +10,4 @@ pub mod client;
 mod command;
 mod exchange;
 pub(super) mod listener;
-pub(super) mod ready;
 pub(super) mod server;

@@ -28,7 +28,6 @@ use crate::api::Counters;
 use crate::config::{Config, LEAST_DESCRIPTORS, MAX_LEASES, MAX_UNREAD_EVENTS, Mode, Trust};
 use crate::daemon::SetupError;
 use crate::daemon::api::listener;
-use crate::daemon::api::ready::Readiness;
 use crate::daemon::api::server::Api;
 use crate::daemon::clock::Clock;
 use crate::daemon::fs::by_name::{self, ByName};
@@ -49,6 +48,7 @@ use crate::manager::{self, ConnectionEvent, ConnectionId, Generation, Manager};
 use crate::time::Time;
 use crate::watch::{self, Report, Watch};
 
+use self::api::Readiness;
 use self::watching::{WATCH_TIME, WATCH_TIME_AT_START};
 
 /// A plugin manager that can be embedded in another poll loop.

@@ -1,5 +1,6 @@
 //! The API of the plugin manager: what other processes see and may change, and the devices that are
-//! granted to clients for as long as these are connected.
+//! granted to clients for as long as these are connected. It also reports whether the plugin
+//! manager is ready.
 
 use std::path::Path;
 
@@ -8,12 +9,15 @@ use serde_json::json;
 use super::PluginManager;
 use crate::api::metrics::{self, Sources};
 use crate::api::{CLIENTS, Change, ClientId, Response, Selection, Status, View};
+use crate::config::READY_TIME;
 use crate::daemon::clock::time_of_day;
 use crate::daemon::process::usage;
+use crate::escape;
 use crate::handler::Inventory;
 use crate::handler::device::{self, Holder, Refusal, Wish};
-use crate::manager::{ForgetError, Record};
+use crate::manager::{ForgetError, Manager, Record};
 use crate::time::Time;
+use crate::watch::{DirectoryState, Watch};
 
 impl PluginManager {
     /// Returns the path of the API socket, if there is one, until [`PluginManager::stop`].
@@ -191,5 +195,56 @@ impl PluginManager {
         let is_awake = self.manager.wake_handler(device::TYPE, now);
         self.drain_and_release_locks(now);
         is_awake
+    }
+}
+
+/// The progress of the start, and whether the daemon is ready: its start is complete, and it
+/// notices the changes in every plugins directory.
+///
+/// `/readyz` and the notification of the service manager both use this type, so they always agree.
+#[derive(Debug, Default)]
+pub(in crate::daemon) struct Readiness {
+    /// The time at which the first scan was seen to be over.
+    scanned: Option<Time>,
+    /// Whether, since the first scan, there was a moment at which all sockets had been dialed, or
+    /// [`READY_TIME`] has passed.
+    is_started: bool,
+}
+
+impl Readiness {
+    /// Records the time at which the first scan is seen to be over.
+    fn record_first_scan(&mut self, watch: &Watch, now: Time) {
+        if self.scanned.is_none() && watch.is_scanned() {
+            self.scanned = Some(now);
+        }
+    }
+
+    /// Returns the time at which the start counts as complete even if sockets are not dialed yet;
+    /// `None` before the end of the first scan, and once the start is complete.
+    pub(in crate::daemon) fn start_deadline(&self) -> Option<Time> {
+        let scanned = self.scanned.filter(|_| !self.is_started);
+        scanned.map(|scanned| scanned + READY_TIME)
+    }
+
+    /// Returns why the daemon is not ready at `now`, a sentence for each reason. Records that the
+    /// start is complete, if it is.
+    fn assess(&mut self, manager: &Manager, watch: &Watch, now: Time) -> Vec<String> {
+        let mut problems = Vec::new();
+        match self.start_deadline() {
+            None if self.is_started => {}
+            None => problems.push("the first scan of the directories is not complete".to_owned()),
+            Some(at) if at <= now => self.is_started = true,
+            Some(_) => match manager.records().undialed_count() {
+                0 => self.is_started = true,
+                count => problems.push(format!("sockets not dialed yet: {count}")),
+            },
+        }
+        let roots = watch.directories().take_while(|it| it.is_root);
+        for root in roots.filter(|it| it.state == DirectoryState::Lost) {
+            if let Some(problem) = root.problem {
+                problems.push(format!("{}: {problem}", escape::path(root.path)));
+            }
+        }
+        problems
     }
 }
