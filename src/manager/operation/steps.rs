@@ -5,8 +5,10 @@ use std::time::Duration;
 
 use prost::Message as _;
 
-use super::messages::{Actions, Outcome, Question, Reply, Step};
-use super::{Asked, DialRetry, Goal, Notification, NotifyBudget, Operation, Purpose, Then};
+use super::{
+    Actions, Asked, DialRetry, Goal, Notification, NotifyBudget, Operation, Outcome, Purpose,
+    Question, Reply, Step, Then,
+};
 use crate::config::{DIAL_RETRY, HANDLER_TIMEOUT, Mode, NOTIFY_TIMEOUT};
 use crate::handler::{CallFailure, DialError, Plugin, Reason};
 use crate::manager::connections::Server;

@@ -1,16 +1,12 @@
 //! A table of what every event does in every state.
 
 use std::fmt::Write as _;
-use std::path::Path;
 
 use prost::Message as _;
 
 use super::*;
 use crate::config::DIAL_RETRY;
-use crate::grpc::CallError;
 use crate::handler::Reason;
-use crate::manager::connections::Server;
-use crate::manager::event::EventKind;
 use crate::proto::pluginregistration::PluginInfo;
 
 /// A time after every deadline of an operation that started at zero.
