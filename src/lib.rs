@@ -97,7 +97,7 @@
 //! | a handler's open calls | `handler/mod.rs`, `manager/host/effects.rs` |
 //! | programs (`--exec`), also after a restart | `guide/operator.rs`, `handler/exec.rs` |
 //! | plugins from before a restart | `manager/saved_state.rs`, `watch/mod.rs` (`expect`) |
-//! | what is on disk before a program runs | `daemon/event_loop/plugin_manager/programs.rs` |
+//! | what is on disk before a program runs | `daemon/event_loop/plugin_manager/outputs.rs` |
 //! | how many plugins are asked at once | `manager/limiter.rs`, `config/limits.rs` |
 //! | a plugin dies: checks | `manager/visit.rs`, `manager/outcomes.rs`, `manager/registered.rs` |
 //! | a plugin is deregistered | `manager/socket.rs` (`must_deregister`), `manager/router.rs` |

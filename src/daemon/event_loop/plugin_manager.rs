@@ -2,8 +2,7 @@
 //! outputs.
 
 mod api;
-mod dialing;
-mod programs;
+mod outputs;
 mod registrations;
 mod serving;
 mod settings;
@@ -43,7 +42,6 @@ use crate::daemon::process::peer_processes::PeerProcesses;
 use crate::daemon::process::programs::Programs;
 use crate::daemon::source::Source;
 use crate::handler::{HandlerId, HandlerTable, PluginHandler, Reason, Ticket};
-use crate::manager::event::EventKind;
 use crate::manager::{self, ConnectionEvent, ConnectionId, Generation, Manager};
 use crate::time::Time;
 use crate::watch::{self, Report, Watch};
@@ -513,82 +511,6 @@ impl PluginManager {
         match ppoll(&mut polled, Some(brief.into()), None) {
             Ok(_) | Err(Errno::EINTR) => Ok(Some(Duration::ZERO)),
             Err(errno) => Err(errno.into()),
-        }
-    }
-
-    /// Carries out the outputs of the manager, and releases the locks that are not needed any more.
-    /// Both are done at once, because the caller may answer a question or change a setting between
-    /// two turns, and the next turn may be minutes away.
-    fn drain_and_release_locks(&mut self, now: Time) {
-        self.drain_manager(now);
-        self.release_locks();
-    }
-
-    /// Carries out the outputs of the manager, until none is left.
-    fn drain_manager(&mut self, now: Time) {
-        while let Some(output) = self.manager.poll_output() {
-            match output {
-                manager::Output::Dial {
-                    conn,
-                    path,
-                    identity,
-                } => {
-                    let dialed = self.dial(conn, &path, identity);
-                    let event = match dialed {
-                        Ok((process, found)) => {
-                            for why in found {
-                                let distrusted = manager::Input::Distrusted(conn, why);
-                                self.manager.handle_input(distrusted, now);
-                            }
-                            ConnectionEvent::Connected(process)
-                        }
-                        Err(error) => ConnectionEvent::DialFailed(error),
-                    };
-                    let input = manager::Input::Connection(conn, event);
-                    self.manager.handle_input(input, now);
-                }
-                manager::Output::Transmit(conn) => self.write_connection(conn, now),
-                manager::Output::Resume(conn) => self.connections.queue_unhandled(conn),
-                manager::Output::WatchPeer(conn) => {
-                    if self.watch_peer(conn) {
-                        let watched = manager::Input::Connection(conn, ConnectionEvent::Watched);
-                        self.manager.handle_input(watched, now);
-                    }
-                }
-                manager::Output::UnwatchPeer(conn) => self.peer_processes.remove(conn),
-                manager::Output::Examine { path } => {
-                    self.watch.handle_input(watch::Input::Doubted { path }, now);
-                }
-                manager::Output::AnnouncementAnswered { id, result } => {
-                    if let Some(device_plugins) = &mut self.device_plugins {
-                        device_plugins.answer(id, result, now);
-                    }
-                }
-                manager::Output::Event(event) => {
-                    if let Some(links) = &mut self.links {
-                        links.handle_event(&event);
-                    }
-                    if let (EventKind::WouldRegister(_), Some(plugin)) =
-                        (&event.kind, &event.plugin)
-                    {
-                        self.report_untrusted_endpoint(plugin, now);
-                    }
-                    self.publish_event(event.generation, Event::Plugin(event), now);
-                }
-                manager::Output::Measured(measurement) => {
-                    self.counters
-                        .record_measurement(&measurement, &self.manager);
-                }
-                manager::Output::Spawn { id, program } => {
-                    self.programs.waiting.push_back((id, program));
-                }
-                manager::Output::Kill(id) => self.kill_program(id, now),
-                manager::Output::Hangup { conn, final_bytes } => {
-                    if let Some(connection) = self.connections.remove(conn) {
-                        connection.hang_up(&final_bytes);
-                    }
-                }
-            }
         }
     }
 }
