@@ -11,7 +11,7 @@ mod watching;
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use mio::unix::SourceFd;
@@ -234,6 +234,11 @@ impl PluginManager {
     /// Returns the watched directories: absolute, and without duplicates.
     pub fn directories(&self) -> &[PathBuf] {
         &self.dirs
+    }
+
+    /// Returns the directory in which device plugins register, if they can.
+    fn device_plugins_dir(&self) -> Option<&Path> {
+        Some(&self.device_plugins.as_ref()?.dir)
     }
 
     /// Returns how long to wait at most before the next [`PluginManager::turn`], or `None` to wait

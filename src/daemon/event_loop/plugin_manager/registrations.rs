@@ -1,32 +1,11 @@
-//! Device plugins that announce themselves: their directory, and their calls.
+//! The directory in which device plugins register.
 
 use std::path::{Path, PathBuf};
 
-use super::PluginManager;
 use crate::config::{Config, Mode, PathMap};
 use crate::daemon::fs::{roots, scan};
 use crate::daemon::{SetupError, SocketProblem};
 use crate::escape;
-use crate::time::Time;
-
-impl PluginManager {
-    /// Returns the directory in which device plugins register, if they can.
-    pub(super) fn device_plugins_dir(&self) -> Option<&Path> {
-        Some(&self.device_plugins.as_ref()?.dir)
-    }
-
-    /// Serves the clients of `kubelet.sock`, and passes their announcements on to the manager.
-    pub(super) fn serve_registrations(&mut self, now: Time) {
-        let Some(device_plugins) = &mut self.device_plugins else {
-            return;
-        };
-        let announced = device_plugins.serve(self.poll.registry(), now);
-        for announced in announced {
-            self.manager.handle_input(announced, now);
-            self.drain_manager(now);
-        }
-    }
-}
 
 /// Returns the directory in which device plugins register, if one is configured, and creates it if
 /// it is missing. Returns `None` in a dry run. Fails if the directory overlaps with a plugins
@@ -77,6 +56,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+    use crate::daemon::PluginManager;
     use crate::handler::HandlerTable;
 
     #[test]

@@ -1,4 +1,5 @@
-//! Reading and writing connections, within a budget for each turn.
+//! Reading and writing connections, those of plugins within a budget for each turn, and those of
+//! the clients of `kubelet.sock`.
 
 use std::io;
 use std::time::Duration;
@@ -97,6 +98,18 @@ impl PluginManager {
         self.connections.remove(conn);
         let closed = manager::Input::Connection(conn, ConnectionEvent::Closed);
         self.manager.handle_input(closed, now);
+    }
+
+    /// Serves the clients of `kubelet.sock`, and passes their announcements on to the manager.
+    pub(super) fn serve_registrations(&mut self, now: Time) {
+        let Some(device_plugins) = &mut self.device_plugins else {
+            return;
+        };
+        let announced = device_plugins.serve(self.poll.registry(), now);
+        for announced in announced {
+            self.manager.handle_input(announced, now);
+            self.drain_manager(now);
+        }
     }
 }
 
