@@ -1,7 +1,7 @@
 //! The plugin manager in its poll loop.
 //!
 //! - [`plugin_manager`]: the value that an embedder drives, and its turn;
-//! - [`connections`]: the connections to plugins, by id;
+//! - [`connections`]: the connections to plugins, by id, and the processes behind them;
 //! - [`device_plugins`]: `kubelet.sock`, and the device plugins that call it;
 //! - [`event`], [`report`]: the events for an embedder, and the log lines about directories.
 

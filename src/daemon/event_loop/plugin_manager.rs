@@ -19,7 +19,7 @@ use mio::{Events, Interest, Poll};
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, ppoll};
 
-use super::connections::Connections;
+use super::connections::{Connections, PeerProcesses};
 use super::device_plugins::{self, DevicePlugins};
 use super::event::{Event, UnreadEvents};
 use super::report;
@@ -38,7 +38,6 @@ use crate::daemon::fs::mounts::Mounts;
 use crate::daemon::fs::roots;
 use crate::daemon::fs::state_file::StateFile;
 use crate::daemon::process::passed::Passed;
-use crate::daemon::process::peer_processes::PeerProcesses;
 use crate::daemon::process::programs::Programs;
 use crate::daemon::source::Source;
 use crate::handler::{HandlerId, HandlerTable, PluginHandler, Reason, Ticket};

@@ -1,7 +1,7 @@
-//! Processes: the programs of handlers, the plugins' own processes, and this one.
+//! Processes: the programs of handlers, peers, and this one.
 //!
 //! - [`programs`], [`child`]: start programs, and report how they end;
-//! - [`peer_processes`], [`peer_groups`]: report the end of a peer process, and check its groups;
+//! - [`peer_groups`]: checks the groups of a peer process;
 //! - [`signals`], [`descriptors`]: read the signals to this process, and raise its limit on
 //!   descriptors;
 //! - [`passed`]: takes the sockets that the service manager has passed to this process;
@@ -11,7 +11,6 @@ pub(super) mod child;
 pub(super) mod descriptors;
 pub(super) mod passed;
 pub(super) mod peer_groups;
-pub(super) mod peer_processes;
 pub(super) mod programs;
 pub(super) mod signals;
 pub(super) mod usage;
