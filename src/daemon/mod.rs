@@ -34,6 +34,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use self::fs::file_lock;
+pub use crate::api::Event;
 use crate::config::LEAST_DESCRIPTORS;
 use crate::escape;
 pub use crate::watch::{Problem, Report};
@@ -41,7 +42,7 @@ pub use crate::watch::{Problem, Report};
 #[cfg(feature = "cli")]
 #[cfg_attr(not(plugind_internals), doc(hidden))]
 pub use self::api::client;
-pub use self::event_loop::{Event, PluginManager};
+pub use self::event_loop::PluginManager;
 pub use self::fs::{ProgramProblem, RunDirProblem, SocketProblem};
 #[cfg_attr(not(plugind_internals), doc(hidden))]
 pub use self::fs::{group_id, user_id};

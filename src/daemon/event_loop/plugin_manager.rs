@@ -21,9 +21,7 @@ use nix::poll::{PollFd, PollFlags, ppoll};
 
 use super::connections::{Connections, PeerProcesses};
 use super::device_plugins::{self, DevicePlugins};
-use super::event::{Event, UnreadEvents};
-use super::report;
-use crate::api::Counters;
+use crate::api::{Counters, Event};
 use crate::config::{Config, LEAST_DESCRIPTORS, MAX_LEASES, MAX_UNREAD_EVENTS, Mode, Trust};
 use crate::daemon::SetupError;
 use crate::daemon::api::listener;
@@ -41,11 +39,12 @@ use crate::daemon::process::passed::Passed;
 use crate::daemon::process::programs::Programs;
 use crate::daemon::source::Source;
 use crate::handler::{HandlerId, HandlerTable, PluginHandler, Reason, Ticket};
-use crate::manager::{self, ConnectionEvent, ConnectionId, Generation, Manager};
+use crate::manager::{self, ConnectionEvent, ConnectionId, Manager};
 use crate::time::Time;
 use crate::watch::{self, Report, Watch};
 
 use self::api::Readiness;
+use self::outputs::UnreadEvents;
 use self::watching::{WATCH_TIME, WATCH_TIME_AT_START};
 
 /// A plugin manager that can be embedded in another poll loop.
@@ -448,21 +447,6 @@ impl PluginManager {
     /// Returns the number of events that were dropped because they were not read in time.
     pub fn dropped_events(&self) -> u64 {
         self.unread_events.dropped
-    }
-
-    fn emit_report(&mut self, report: Report, now: Time) {
-        report::log(&report, &self.dirs);
-        let generation = self.manager.advance_generation();
-        self.publish_event(generation, Event::Directory(Box::new(report)), now);
-    }
-
-    /// Counts an event, and keeps it for [`PluginManager::poll_event`] and for clients of the API.
-    fn publish_event(&mut self, generation: Generation, event: Event, now: Time) {
-        self.counters.record_event(&event, &self.manager);
-        if !self.api.is_stopped() {
-            self.api.events.add(generation, event.clone(), now);
-        }
-        self.unread_events.push(event);
     }
 
     fn handle_input(&mut self, input: manager::Input) {

@@ -1,8 +1,10 @@
 //! Carries out the outputs of the manager: connects to sockets, watches the peer processes, runs
-//! the programs of handlers, and publishes the events.
+//! the programs of handlers, and publishes the events, which an embedder and clients of the API
+//! read later.
 //!
 //! A program is started only after the plugin that it may set up is saved.
 
+use std::collections::VecDeque;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
@@ -13,15 +15,16 @@ use super::PluginManager;
 use crate::api::Event;
 use crate::config::{Distrust, TrustMode};
 use crate::daemon::connection;
+use crate::daemon::event_loop::report;
 use crate::daemon::fs::dial::{Opened, dial_foreign, dial_within};
 use crate::daemon::fs::permissions;
 use crate::daemon::fs::stat::Stat;
 use crate::escape;
 use crate::handler::{DialError, EffectId, ProgramEnd, ProgramOutcome};
 use crate::manager::event::EventKind;
-use crate::manager::{self, ConnectionEvent, ConnectionId, Process};
+use crate::manager::{self, ConnectionEvent, ConnectionId, Generation, Process};
 use crate::time::Time;
-use crate::watch::{self, Identity};
+use crate::watch::{self, Identity, Report};
 
 impl PluginManager {
     /// Carries out the outputs of the manager, and releases the locks that are not needed any more.
@@ -213,6 +216,21 @@ impl PluginManager {
         self.manager.handle_input(ended, now);
     }
 
+    pub(super) fn emit_report(&mut self, report: Report, now: Time) {
+        report::log(&report, &self.dirs);
+        let generation = self.manager.advance_generation();
+        self.publish_event(generation, Event::Directory(Box::new(report)), now);
+    }
+
+    /// Counts an event, and keeps it for [`PluginManager::poll_event`] and for clients of the API.
+    fn publish_event(&mut self, generation: Generation, event: Event, now: Time) {
+        self.counters.record_event(&event, &self.manager);
+        if !self.api.is_stopped() {
+            self.api.events.add(generation, event.clone(), now);
+        }
+        self.unread_events.push(event);
+    }
+
     /// Hands the socket at a path to the manager, as if it had been found in a watched directory.
     /// Returns whether the file is a socket.
     pub(crate) fn add_socket(&mut self, path: &Arc<Path>) -> io::Result<bool> {
@@ -232,5 +250,77 @@ impl PluginManager {
     /// Connects to an endpoint, whether or not it is trusted, and closes the connection.
     pub(crate) fn try_endpoint(&self, path: &Path) -> Result<(), DialError> {
         dial_foreign(path, None, &self.mounts, &mut |_| Ok(())).map(drop)
+    }
+}
+
+/// The events that an embedder has not read yet, up to a limit.
+#[derive(Debug, Default)]
+pub(super) struct UnreadEvents {
+    pub(super) queue: VecDeque<Event>,
+    limit: usize,
+    /// The number of events that were dropped before they were read.
+    pub(super) dropped: u64,
+}
+
+impl UnreadEvents {
+    /// Creates a queue with this limit.
+    pub(super) fn new(limit: usize) -> Self {
+        Self {
+            limit,
+            ..Self::default()
+        }
+    }
+
+    /// Sets the maximum number of events to keep, and drops the oldest events beyond that number.
+    pub(super) fn set_limit(&mut self, limit: usize) {
+        self.limit = limit;
+        self.drop_oldest_beyond(limit);
+        self.queue.shrink_to(limit);
+    }
+
+    /// Adds an event; drops the oldest one if there are as many as the limit. If the limit is 0,
+    /// the event is not kept, and does not count as dropped.
+    fn push(&mut self, event: Event) {
+        if self.limit == 0 {
+            return;
+        }
+        self.drop_oldest_beyond(self.limit - 1);
+        self.queue.push_back(event);
+    }
+
+    fn drop_oldest_beyond(&mut self, limit: usize) {
+        let excess = self.queue.len().saturating_sub(limit);
+        self.dropped += excess as u64;
+        self.queue.drain(..excess);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn event(dir: &str) -> Event {
+        let dir = Path::new(dir).into();
+        Event::Directory(Box::new(Report::Recovered { dir }))
+    }
+
+    #[test]
+    fn the_newest_events_are_kept_up_to_the_limit() {
+        let mut events = UnreadEvents::default();
+        events.push(event("/0"));
+        assert_eq!((events.queue.pop_front(), events.dropped), (None, 0));
+        events.set_limit(2);
+        for dir in ["/1", "/2", "/3"] {
+            events.push(event(dir));
+        }
+        assert_eq!(events.dropped, 1);
+        assert_eq!(events.queue.pop_front(), Some(event("/2")));
+        events.push(event("/4"));
+        events.set_limit(1);
+        assert_eq!(
+            (events.queue.pop_front(), events.dropped),
+            (Some(event("/4")), 2)
+        );
+        assert_eq!(events.queue.pop_front(), None);
     }
 }

@@ -11,8 +11,9 @@ use std::slice;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::{PluginManager, registrations, report};
+use super::{PluginManager, registrations};
 use crate::daemon::SetupError;
+use crate::daemon::event_loop::report;
 use crate::daemon::fs::{roots, scan};
 use crate::escape;
 use crate::manager::{self, Socket};
