@@ -4,6 +4,7 @@
 //! order is not alphabetical, so it must not be shown to users.
 
 use std::cmp::Ordering;
+use std::hash::{Hash, Hasher};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -32,7 +33,7 @@ pub fn are_equal(a: &[u8], b: &[u8]) -> bool {
     cmp_length_then_end(a, b).is_eq()
 }
 
-/// A path as a key, sorted by [`cmp_length_then_end`].
+/// A path as a key, which is hashed, or sorted by [`cmp_length_then_end`].
 #[derive(Clone, Debug)]
 pub struct PathKey(pub Arc<Path>);
 
@@ -43,6 +44,12 @@ impl Ord for PathKey {
             self.0.as_os_str().as_encoded_bytes(),
             other.0.as_os_str().as_encoded_bytes(),
         )
+    }
+}
+
+impl Hash for PathKey {
+    fn hash<H: Hasher>(&self, hasher: &mut H) {
+        hasher.write(self.0.as_os_str().as_encoded_bytes());
     }
 }
 

@@ -8,12 +8,13 @@
 //! newest [`KEPT_SECURITY_EVENTS`] events about security are not displaced by events of other
 //! sockets. Events are kept as values and become text when they are read.
 
-use std::collections::btree_map::Entry;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
+use std::collections::hash_map::Entry;
 use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
+use foldhash::HashMap;
 use smallvec::SmallVec;
 
 use crate::config::{
@@ -139,7 +140,7 @@ pub struct EventLog {
     /// Sorted by generation.
     events: VecDeque<KeptEvent>,
     /// The generations of the events by subject: a socket, a directory, or the daemon (`None`).
-    subjects: BTreeMap<Option<PathKey>, SmallVec<[Generation; 2]>>,
+    subjects: HashMap<Option<PathKey>, SmallVec<[Generation; 2]>>,
     /// The memory that the events take, approximately (octets).
     len: usize,
     /// The newest event that was dropped: its generation, and the time of its last occurrence.

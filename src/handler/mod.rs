@@ -95,7 +95,6 @@
 //! a connection open.
 
 mod built_in;
-mod by_socket;
 mod context;
 pub mod csi;
 pub mod device;

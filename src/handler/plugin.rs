@@ -1,8 +1,8 @@
 //! The description that a plugin gives of itself.
 
-use std::cmp::Ordering;
 use std::ffi::OsStr;
 use std::fmt;
+use std::hash::{Hash, Hasher};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use std::sync::Arc;
 use super::Reason;
 use crate::config::{MAX_ENDPOINT, MAX_PLUGIN_NAME, MAX_VERSION, MAX_VERSIONS};
 use crate::escape;
-use crate::octets::cmp_length_then_end;
+use crate::octets::are_equal;
 use crate::proto::pluginregistration::PluginInfo;
 
 /// A plugin: the contents of its `GetInfo` reply, and its registration socket; or those of its
@@ -143,30 +143,21 @@ fn normalized(path: &OsStr) -> Vec<Component<'_>> {
     components
 }
 
-/// The name and the type of a plugin as a key, ordered by [`cmp_length_then_end`].
+/// The name and the type of a plugin as a key.
 #[derive(Debug)]
 pub(crate) struct NameKey(pub(crate) Arc<Plugin>);
 
-impl Ord for NameKey {
-    #[inline]
-    fn cmp(&self, other: &Self) -> Ordering {
-        let (a, b) = (&*self.0, &*other.0);
-        match cmp_length_then_end(a.name.as_bytes(), b.name.as_bytes()) {
-            Ordering::Equal => cmp_length_then_end(a.kind.as_bytes(), b.kind.as_bytes()),
-            unequal => unequal,
-        }
-    }
-}
-
-impl PartialOrd for NameKey {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
+impl Hash for NameKey {
+    fn hash<H: Hasher>(&self, hasher: &mut H) {
+        self.0.key().hash(hasher);
     }
 }
 
 impl PartialEq for NameKey {
     fn eq(&self, other: &Self) -> bool {
-        self.cmp(other).is_eq()
+        let (a, b) = (&*self.0, &*other.0);
+        are_equal(a.name.as_bytes(), b.name.as_bytes())
+            && are_equal(a.kind.as_bytes(), b.kind.as_bytes())
     }
 }
 

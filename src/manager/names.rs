@@ -18,6 +18,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use foldhash::HashMap;
 use smallvec::SmallVec;
 
 use super::ids::SocketId;
@@ -26,7 +27,7 @@ use crate::handler::{NameKey, Plugin};
 /// Every plugin name that an operation has acquired or waits for, or that is registered.
 #[derive(Debug, Default)]
 pub(super) struct Names {
-    names: BTreeMap<NameKey, Name>,
+    names: HashMap<NameKey, Name>,
     /// The sockets that are blocked, each with the socket of the plugin that blocks it.
     pub(super) blocked: BTreeMap<SocketId, SocketId>,
 }

@@ -1,9 +1,10 @@
 //! The sockets, by ID and by path.
 
-use std::collections::BTreeMap;
-use std::collections::btree_map::Entry;
+use std::collections::hash_map::Entry;
 use std::path::Path;
 use std::sync::Arc;
+
+use foldhash::HashMap;
 
 use super::changes::{Seen, State, Summary};
 use super::context::{Context, Work};
@@ -26,7 +27,7 @@ use crate::watch::Identity;
 pub(super) struct Sockets {
     /// Sorted by ID; `None` for a socket that is taken out.
     pub(super) by_id: Vec<(SocketId, Option<Box<Socket>>)>,
-    by_path: BTreeMap<PathKey, SocketId>,
+    by_path: HashMap<PathKey, SocketId>,
     /// The ID of the last path that was added.
     last: u64,
 }

@@ -4,11 +4,12 @@
 //! together when the pause ends, and the next pause is twice as long, up to a cap. A path without
 //! requests for [`PAUSE_CALM`] after a pause starts with the shortest pause again.
 
-use std::collections::BTreeMap;
 use std::mem;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
+
+use foldhash::HashMap;
 
 use crate::backoff::Backoff;
 use crate::config::{MAX_SOCKETS, PAUSE_CALM};
@@ -20,7 +21,7 @@ use crate::time::Time;
 pub(super) struct Pauses {
     backoff: Backoff,
     /// At most [`MAX_SOCKETS`].
-    by_path: BTreeMap<PathKey, Pause>,
+    by_path: HashMap<PathKey, Pause>,
     /// The paths for which work was requested during their pause, sorted by the end of the pause.
     pending: Vec<(Time, Arc<Path>)>,
 }
@@ -38,7 +39,7 @@ impl Pauses {
     pub(super) fn new(backoff: Backoff) -> Self {
         Self {
             backoff,
-            by_path: BTreeMap::new(),
+            by_path: HashMap::default(),
             pending: Vec::new(),
         }
     }

@@ -14,6 +14,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use foldhash::HashMap;
 use memchr::memrchr;
 use smallvec::SmallVec;
 
@@ -29,7 +30,7 @@ pub(super) struct Tree {
     dirs: BTreeMap<Arc<Path>, Dir>,
     roots: Vec<Arc<Path>>,
     watched: BTreeMap<WatchId, Arc<Path>>,
-    sockets: BTreeMap<Identity, Socket>,
+    sockets: HashMap<Identity, Socket>,
 }
 
 /// An inotify watch descriptor. An inotify instance does not reuse it.
@@ -298,7 +299,7 @@ impl Tree {
     }
 
     #[cfg(test)]
-    pub(super) fn sockets(&self) -> &BTreeMap<Identity, Socket> {
+    pub(super) fn sockets(&self) -> &HashMap<Identity, Socket> {
         &self.sockets
     }
 

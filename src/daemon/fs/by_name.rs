@@ -14,7 +14,6 @@
 //! directories. The process that holds the lock of a run directory maintains the links there.
 
 use std::borrow::Cow;
-use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::fs;
 use std::io;
@@ -25,6 +24,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
+use foldhash::HashSet;
 use nix::errno::Errno;
 
 use super::file_lock::{self, FileLock};
@@ -49,8 +49,8 @@ pub(crate) struct ByName {
     dir: PathBuf,
     path_map: PathMap,
     _lock: FileLock,
-    /// The types and names whose links are set at `set_at`.
-    changed: BTreeSet<NameKey>,
+    /// The types and names whose links are set at `set_at`, in no particular order.
+    changed: HashSet<NameKey>,
     set_at: Time,
     /// Whether all links are to be compared once the first scan is over.
     awaits_scan: bool,
@@ -82,7 +82,7 @@ impl ByName {
             dir,
             path_map,
             _lock: lock,
-            changed: BTreeSet::new(),
+            changed: HashSet::default(),
             set_at: Time::ZERO,
             compare_at: None,
             has_restored: true,
@@ -168,12 +168,11 @@ impl ByName {
         }
         let is_restored = |it: &Socket| it.restored_plugin().is_some();
         self.has_restored = self.has_restored && manager.sockets().any(is_restored);
-        for _ in 0..most {
-            let Some(NameKey(plugin)) = self.changed.pop_first() else {
-                break;
-            };
+        let mut changed = mem::take(&mut self.changed).into_iter();
+        for NameKey(plugin) in changed.by_ref().take(most) {
             self.set_link(&plugin, world)?;
         }
+        self.changed = changed.collect();
         Ok(())
     }
 
@@ -181,12 +180,9 @@ impl ByName {
     /// queued. Creates the directory of the links if it is missing.
     fn queue_all_and_prune(&mut self, manager: &Manager) -> io::Result<()> {
         create_dir_all(&self.dir, MODE)?;
-        for registered in manager.registered() {
-            self.changed.insert(NameKey(registered.plugin.clone()));
-        }
-        for restored in manager.restored_plugins() {
-            self.changed.insert(NameKey(restored.clone()));
-        }
+        let registered = manager.registered().map(|it| &it.plugin);
+        let all = registered.chain(manager.restored_plugins());
+        self.changed.extend(all.cloned().map(NameKey));
         let mut kept = Vec::new();
         for NameKey(it) in &self.changed {
             kept.extend(link_path(&self.dir, &it.kind, &it.name));

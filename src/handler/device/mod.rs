@@ -40,6 +40,7 @@ mod resource;
 use std::sync::Arc;
 use std::time::Duration;
 
+use foldhash::HashMap;
 use prost::Message as _;
 
 pub(crate) use self::cdi::CdiFiles;
@@ -49,7 +50,6 @@ pub use self::inventory::DevicePlugin;
 pub use self::leases::{Holder, Leases, Outcome, Refusal, Wish};
 pub(crate) use self::resource::{VERSION, is_resource_name};
 
-use super::by_socket::BySocket;
 use super::reconnect::{Reconnect, Target};
 use super::{
     Answer, Call, CallFailure, Context, EffectId, Event, EventType, Plugin, PluginHandler, Reason,
@@ -61,6 +61,7 @@ use crate::config::{
 };
 use crate::escape;
 use crate::grpc::{CallError, Code};
+use crate::octets::PathKey;
 use crate::proto::v1beta1::{DevicePluginOptions, Empty, device_plugin};
 use crate::time::Time;
 
@@ -69,7 +70,7 @@ use crate::time::Time;
 pub struct DeviceHandler {
     plugins: Store<DevicePlugin>,
     /// The registered plugins and those being registered, by registration socket.
-    clients: BySocket<Client>,
+    clients: HashMap<PathKey, Client>,
     leases: Leases,
 }
 
@@ -140,7 +141,7 @@ impl DeviceHandler {
 
     /// Removes what is known of a plugin, and its devices from the CDI file.
     fn forget_plugin(&mut self, plugin: &Plugin) {
-        self.clients.remove(&plugin.socket);
+        self.clients.remove(&PathKey(plugin.socket.clone()));
         if self.plugins.remove(plugin).is_some() {
             self.replace_cdi_file(&plugin.name);
         }
@@ -157,7 +158,9 @@ impl DeviceHandler {
             files.insert(cdi::file_name(resource), None);
             return;
         };
-        if let Some(Client::Listing(listing)) = self.clients.get_mut(&known.plugin.socket) {
+        if let Some(Client::Listing(listing)) =
+            self.clients.get_mut(&PathKey(known.plugin.socket.clone()))
+        {
             listing.published.handle_list(&known, files);
         }
     }
@@ -170,7 +173,8 @@ impl DeviceHandler {
 
     /// Updates the CDI file of a plugin's devices, if the plugin is the current one of its name.
     fn update_cdi_file(&mut self, plugin: &Plugin, context: &mut Context<'_>) {
-        let Some(Client::Listing(listing)) = self.clients.get_mut(&plugin.socket) else {
+        let Some(Client::Listing(listing)) = self.clients.get_mut(&PathKey(plugin.socket.clone()))
+        else {
             return;
         };
         let is_current = |known: &Arc<DevicePlugin>| known.plugin.has_socket_of(plugin);
@@ -192,7 +196,7 @@ impl DeviceHandler {
         result: Result<Vec<u8>, CallFailure>,
         context: &mut Context<'_>,
     ) {
-        let Some(client) = self.clients.get_mut(&plugin.socket) else {
+        let Some(client) = self.clients.get_mut(&PathKey(plugin.socket.clone())) else {
             return;
         };
         let Client::AskingOptions {
@@ -234,7 +238,7 @@ impl PluginHandler for DeviceHandler {
             ticket: context.ticket(),
             is_announced: context.is_announced(),
         };
-        self.clients.insert(&plugin.socket, client);
+        self.clients.insert(PathKey(plugin.socket.clone()), client);
         Answer::Pending
     }
 
@@ -250,7 +254,9 @@ impl PluginHandler for DeviceHandler {
 
     fn promoted(&mut self, plugin: &Arc<Plugin>, context: &mut Context<'_>) {
         self.plugins.promote(plugin);
-        if let Some(Client::Listing(listing)) = self.clients.get_mut(&plugin.socket) {
+        if let Some(Client::Listing(listing)) =
+            self.clients.get_mut(&PathKey(plugin.socket.clone()))
+        {
             listing.is_changed = true;
         }
         self.update_cdi_file_and_leases(plugin, context);
@@ -264,7 +270,7 @@ impl PluginHandler for DeviceHandler {
             self.wake(context);
             return;
         };
-        match (event, self.clients.get_mut(&plugin.socket)) {
+        match (event, self.clients.get_mut(&PathKey(plugin.socket.clone()))) {
             (Event::TimerFired { id }, Some(Client::Listing(listing))) => {
                 let is_removed = listing.handle_timer(id, context);
                 if is_removed {

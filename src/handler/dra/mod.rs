@@ -20,11 +20,11 @@ mod service;
 
 use std::sync::Arc;
 
+use foldhash::HashMap;
 use prost::Message as _;
 
 pub use self::driver::{Device, Driver, Drivers, Health};
 
-use super::by_socket::BySocket;
 use super::reconnect::{Reconnect, Target};
 use super::{
     Answer, CallFailure, Context, EffectId, Event, EventType, Plugin, PluginHandler, Reason,
@@ -34,6 +34,7 @@ use crate::budget::Reserved;
 use crate::config::DIAL_TIMEOUT;
 use crate::escape;
 use crate::grpc::Code;
+use crate::octets::PathKey;
 use crate::proto::v1alpha1::NodeWatchResourcesRequest;
 use crate::time::Time;
 
@@ -42,7 +43,7 @@ use crate::time::Time;
 pub struct DraHandler {
     drivers: Drivers,
     /// The registered drivers, by registration socket.
-    clients: BySocket<Box<Client>>,
+    clients: HashMap<PathKey, Box<Client>>,
 }
 
 /// The handler's state for one driver.
@@ -79,7 +80,8 @@ impl PluginHandler for DraHandler {
             Err(why) => return Answer::no(why),
         };
         let client = Client::open(plugin, &self.drivers, context);
-        self.clients.insert(&plugin.socket, Box::new(client));
+        self.clients
+            .insert(PathKey(plugin.socket.clone()), Box::new(client));
         self.drivers.0.set(Driver::new(plugin, service));
         let message = format!("selected the DRA service to call service={service}");
         context.emit(plugin, EventType::Normal, "ServiceSelected", message);
@@ -98,7 +100,7 @@ impl PluginHandler for DraHandler {
     }
 
     fn deregister(&mut self, plugin: &Arc<Plugin>, _: &mut Context<'_>) -> Answer {
-        self.clients.remove(&plugin.socket);
+        self.clients.remove(&PathKey(plugin.socket.clone()));
         self.drivers.0.remove(plugin);
         Answer::YES
     }
@@ -109,7 +111,9 @@ impl PluginHandler for DraHandler {
 
     fn handle_event(&mut self, event: Event, context: &mut Context<'_>) {
         let client = context.plugin().map(|plugin| &plugin.socket);
-        if let Some(client) = client.and_then(|socket| self.clients.get_mut(socket)) {
+        if let Some(client) =
+            client.and_then(|socket| self.clients.get_mut(&PathKey(socket.clone())))
+        {
             client.handle_event(event, context);
         }
     }
