@@ -142,8 +142,9 @@ impl Changes {
         let generation = self.advance_generation();
         if seen.generation == 0 {
             seen.created = generation;
+        } else {
+            self.remove_last(seen);
         }
-        self.remove_last(seen);
         self.last.push_back((generation, id));
         seen.generation = generation;
     }

@@ -16,6 +16,7 @@
 //! `promoted` is called after that.
 
 use std::collections::BTreeMap;
+use std::collections::hash_map::Entry;
 use std::sync::Arc;
 
 use foldhash::HashMap;
@@ -80,8 +81,10 @@ impl Names {
         plugin: &Arc<Plugin>,
         socket: SocketId,
     ) -> Option<SocketId> {
-        let key = NameKey(plugin.clone());
-        let name = self.names.get_mut(&key)?;
+        let Entry::Occupied(mut entry) = self.names.entry(NameKey(plugin.clone())) else {
+            return None;
+        };
+        let name = entry.get_mut();
         let place = name.queue.iter().position(|(it, _)| *it == socket)?;
         let (_, lock) = name.queue.remove(place);
         let next = match lock {
@@ -90,7 +93,7 @@ impl Names {
             Lock::Queued | Lock::Stalled => None,
         };
         if name.instances.is_empty() && name.queue.is_empty() {
-            self.names.remove(&key);
+            entry.remove();
         }
         next
     }
@@ -150,15 +153,17 @@ impl Names {
         plugin: &Arc<Plugin>,
         socket: SocketId,
     ) -> Option<Arc<Plugin>> {
-        let key = NameKey(plugin.clone());
-        let name = self.names.get_mut(&key)?;
+        let Entry::Occupied(mut entry) = self.names.entry(NameKey(plugin.clone())) else {
+            return None;
+        };
+        let name = entry.get_mut();
         let place = name.instances.iter().position(|it| it.socket == socket)?;
         name.instances.remove(place);
         let was_current = place == name.instances.len();
         let promoted = name.instances.last().filter(|_| was_current);
         let promoted = promoted.map(|instance| instance.plugin.clone());
         if name.instances.is_empty() && name.queue.is_empty() {
-            self.names.remove(&key);
+            entry.remove();
         }
         promoted
     }
