@@ -24,7 +24,7 @@ impl Manager {
         loop {
             match self.context.work.pop_front() {
                 Some(work) => self.carry_out(work),
-                None if self.reconcile() => {}
+                None if self.examine_ready_and_dirty() => {}
                 None => break,
             }
         }
@@ -87,7 +87,7 @@ impl Manager {
 
     /// Examines the sockets for which there is a permit now, in the order of the queue, and then
     /// the dirty ones. Returns whether there were any.
-    fn reconcile(&mut self) -> bool {
+    fn examine_ready_and_dirty(&mut self) -> bool {
         let room = self.context.connections.room_for_operations();
         // mutation: a socket that waits for a descriptor never gets one
         let ready = self.limiter.dequeue_ready(room);
