@@ -61,7 +61,7 @@
 //! - **Paths and names as keys are compared from their end** (`octets`), and sorted when they are
 //!   shown. musl's `memcmp` compares one octet at a time, and paths have long beginnings in common:
 //!   that took a third of the instructions of a registration. Given up: a `memcmp` of our own.
-//! - **Numbers of attempts, connections and tickets are never reused.** A late event of something
+//! - **Numbers of operations, connections and tickets are never reused.** A late event of something
 //!   that has ended is dropped by its number, which is the key of an ordered map. Given up: slots
 //!   that are used again (`slab`), whose numbers need a generation beside the slot.
 //!

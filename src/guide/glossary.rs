@@ -20,7 +20,7 @@
 //! | owed | a deregistration that was not carried out yet, and survives a restart |
 //! | desired, actual | the sockets that exist; the plugins that handlers know |
 //! | operation | the state machine of one registration, check or deregistration (`operation`) |
-//! | attempt | one run of an operation; its number is never reused ([`AttemptId`]) |
+//! | attempt | one try to register a socket's plugin, also in a dry run; counted for each socket |
 //! | action, outcome | what a step of an operation asks for; how the operation ends |
 //! | event | what an operator sees of a socket or plugin; the log is its text ([`PluginEvent`]) |
 //! | failure, refusal | why an attempt failed ([`Failure`]); its plugin gets a [`Refusal`] |
@@ -48,7 +48,6 @@
 //! | setting | an option of `run`: on the command line, in the environment or in the file |
 //! | finding, remedy | a result of `doctor`, and what to do about it |
 //!
-//! [`AttemptId`]: crate::manager::AttemptId
 //! [`Backoff`]: crate::backoff::Backoff
 //! [`ConnectionId`]: crate::manager::ConnectionId
 //! [`Effect`]: crate::handler::Effect

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::changes::Changes;
 use super::connections::{Connection, Connections};
 use super::event::{EventKind, PluginEvent, Shortage};
-use super::ids::{AttemptId, ConnectionId, SocketId};
+use super::ids::{ConnectionId, OperationId, SocketId};
 use super::messages::{Limit, Measurement, Output};
 use super::operation::Event;
 use super::timers::Timers;
@@ -67,8 +67,8 @@ pub(super) struct Policy {
 /// A piece of work that is left.
 #[derive(Debug)]
 pub(super) enum Work {
-    /// Pass an event to the operation of that attempt, unless it has ended.
-    Operation(SocketId, AttemptId, Event),
+    /// Pass an event to the operation with that ID, unless it has ended.
+    Operation(SocketId, OperationId, Event),
     /// Pass an answer to the operation that has asked.
     Answer(Ticket, Result<(), Reason>),
     /// Pass an event of an effect to its handler.

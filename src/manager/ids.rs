@@ -44,9 +44,9 @@ pub(super) fn position<T, I: Copy + Ord>(
     }
 }
 
-/// The ID of one run of an operation. Never reused.
+/// The ID of an operation. Never reused.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct AttemptId(pub(super) u64);
+pub struct OperationId(pub(super) u64);
 
 /// The ID of a connection, from the request to dial it to its end. It has 29 bits, because a token
 /// of the event loop also holds the kind of the descriptor, and has 32 bits on some processors.

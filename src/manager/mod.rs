@@ -64,7 +64,7 @@ use std::sync::Arc;
 #[cfg_attr(not(plugind_internals), doc(hidden))]
 pub use self::{
     desired::RetryDelay,
-    ids::{AttemptId, ConnectionId, SocketId},
+    ids::{ConnectionId, OperationId, SocketId},
     messages::{
         AnnouncementError, AnnouncementId, ConnectionEvent, Input, Limit, Measurement, Output,
     },
@@ -112,7 +112,7 @@ pub struct Manager {
     limiter: Limiter,
     /// The environment of the other parts: time, policy, connections, timers and outputs.
     context: Context,
-    last_attempt: AttemptId,
+    last_operation: OperationId,
     resync: Scheduled,
     stop: Scheduled,
 }

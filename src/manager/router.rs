@@ -47,10 +47,10 @@ impl Manager {
     fn carry_out(&mut self, work: Work) {
         let context = &mut self.context;
         match work {
-            Work::Operation(id, attempt, event) => {
+            Work::Operation(id, operation, event) => {
                 self.visit(id, |visit| {
                     let active = visit.socket.active.as_ref();
-                    if active.is_some_and(|it| it.id == attempt) {
+                    if active.is_some_and(|it| it.id == operation) {
                         visit.handle_event(event);
                     }
                 });

@@ -15,7 +15,7 @@ use super::changes::Seen;
 use super::connections::{Connection, SERVERS, Server};
 use super::context::Context;
 use super::desired::Desired;
-use super::ids::{AttemptId, ConnectionId, Process, SocketId};
+use super::ids::{ConnectionId, OperationId, Process, SocketId};
 use super::messages::{Measurement, Output};
 use super::operation::{Event, Goal, Operation, Question, Reply};
 use super::reconcile::{Action, Target, action};
@@ -392,7 +392,7 @@ impl Socket {
 /// An operation that runs, and what it holds.
 #[derive(Debug)]
 pub(super) struct Active {
-    pub(super) id: AttemptId,
+    pub(super) id: OperationId,
     /// `None` while the operation takes a step.
     pub(super) operation: Option<Operation>,
     /// The number of attempts to register this socket's plugin, this one included; 0 if the

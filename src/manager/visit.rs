@@ -270,7 +270,7 @@ impl Visit<'_> {
         identity: Identity,
         number: u32,
     ) -> Execution<'_> {
-        let last = &mut self.manager.last_attempt;
+        let last = &mut self.manager.last_operation;
         last.0 += 1;
         let active = Box::new(Active {
             id: *last,

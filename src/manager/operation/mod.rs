@@ -380,7 +380,7 @@ pub(super) trait Actions {
     fn enter_actual(&mut self, plugin: &Arc<Plugin>);
     /// Removes the plugin from the actual state.
     fn leave_actual(&mut self);
-    /// Emits an event of the attempt, about the plugin if its lock was acquired.
+    /// Emits an event of the operation, about the plugin if its lock was acquired.
     fn emit_event(&mut self, kind: EventKind);
 }
 
