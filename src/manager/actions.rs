@@ -28,8 +28,8 @@ use crate::handler::{Answer, DialError, HandlerId, Hints, Plugin, Reason};
 use crate::proto::pluginregistration::{InfoRequest, RegistrationStatus, registration};
 use crate::time::Time;
 
-/// An operation that takes a step: its socket is taken out of the table, and its run out of the
-/// socket.
+/// An operation that takes a step: its socket is taken out of the table, and its [`Active`] out of
+/// the socket.
 #[must_use = "an operation that is not finished is lost"]
 pub(super) struct Execution<'a> {
     pub(super) manager: &'a mut Manager,

@@ -18,15 +18,15 @@
 //! backoff ends, and once per [`RESYNC_INTERVAL`] as a safety net. All deadlines of the manager
 //! are in one index, so the next one is found without a search.
 //!
-//! Reading order: `socket` has all that is known about one path, with `desired`, `registered` and
-//! `active` (what exists, what a handler knows, what runs); `operation` is the state machine of one
-//! registration. `visit` passes events to a socket, `actions` carries out what its operation
-//! requests, and `outcomes` what follows from the end of the operation. `names`, `limiter` and
-//! `host` are what sockets share; `context`, `connections` and `timers` are their environment.
-//! `trust` decides which plugins are refused or reported before their handlers are asked. `router`
-//! visits each socket and passes on what is left to do. `sockets` finds a socket by its path;
-//! `announced` has the plugins that announce themselves; `saved_state` saves and restores the
-//! registered plugins. `records` is what operators see of a socket, `changes` what has changed
+//! Reading order: `socket` has all that is known about one path, with `desired` (what exists),
+//! `registered` (what a handler knows) and an `Active` of its own (what runs); `operation` is the
+//! state machine of one registration. `visit` passes events to a socket, `actions` carries out what
+//! its operation requests, and `outcomes` what follows from the end of the operation. `names`,
+//! `limiter` and `host` are what sockets share; `context`, `connections` and `timers` are their
+//! environment. `trust` decides which plugins are refused or reported before their handlers are
+//! asked. `router` visits each socket and passes on what is left to do. `sockets` finds a socket by
+//! its path; `announced` has the plugins that announce themselves; `saved_state` saves and restores
+//! the registered plugins. `records` is what operators see of a socket, `changes` what has changed
 //! since they looked. `reconcile` chooses the action that a socket needs. `messages` has the inputs
 //! and outputs, `event` the events for operators, `failure` the errors, and `ids` the numbers.
 
@@ -263,7 +263,8 @@ impl Manager {
         sockets.filter_map(|socket| Some((socket.path(), socket.desired()?)))
     }
 
-    /// Returns every plugin that a handler knows, in unspecified order.
+    /// Returns every plugin that a handler knows or is being asked to register, in unspecified
+    /// order.
     pub fn registered(&self) -> impl Iterator<Item = &Registered> {
         self.sockets().filter_map(Socket::registered)
     }
@@ -372,12 +373,12 @@ impl Manager {
         self.context.changes.advance_generation()
     }
 
-    // --- The requests of an operator ---
-
     /// Emits an event of the daemon.
     pub(crate) fn emit_daemon_event(&mut self, kind: EventKind) {
         self.context.emit(PluginEvent::of_daemon(kind));
     }
+
+    // --- The requests of an operator ---
 
     /// Retries the selected plugins now: those that were refused or wait for their backoff are
     /// dialed again with a new backoff, and those that are down are checked. Returns the number of

@@ -40,7 +40,8 @@ use crate::handler::{HandlerId, Plugin};
 use crate::time::Time;
 use crate::watch::Identity;
 
-/// A plugin that a handler knows about.
+/// A plugin that a handler knows about or is being asked to register. Of these,
+/// [`instances`](super::Manager::instances) has those that this process has notified.
 #[derive(Debug)]
 pub struct Registered {
     /// The identity of the socket on which the plugin described itself, or of its announcement.

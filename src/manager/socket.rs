@@ -36,7 +36,7 @@ pub struct Socket {
     pub(super) path: Arc<Path>,
     /// The socket that the watch has found at the path, or the announcement of a plugin.
     pub(super) desired: Option<Desired>,
-    /// The plugin that a handler knows under the path.
+    /// The plugin that a handler knows under the path or is being asked to register.
     pub(super) registered: Option<Registered>,
     /// The operation that runs.
     pub(super) active: Option<Box<Active>>,
@@ -64,7 +64,10 @@ pub(super) struct Claims {
 #[derive(Debug)]
 pub(super) enum Permit {
     None,
+    /// The socket is in the limiter's queue.
     Queued,
+    /// The operation took a permit. The limiter may have released it since, after
+    /// [`PERMIT_TIME`](crate::config::PERMIT_TIME).
     Held,
 }
 

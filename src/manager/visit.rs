@@ -263,7 +263,7 @@ impl Visit<'_> {
 
     // --- The start of operations ---
 
-    /// Returns the run of a new operation, for its first step, after which the caller finishes it.
+    /// Returns a new operation as an [`Execution`], which the caller finishes after the first step.
     fn begin_operation(
         &mut self,
         target: Target,
