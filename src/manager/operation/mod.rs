@@ -3,8 +3,8 @@
 //!
 //! Pure, and independent of sockets and handlers: a step receives an event, calls [`Actions`], and
 //! returns the next state. A step consumes the operation, so an operation that has ended cannot be
-//! used again. If an action returns its result at once, the step continues with that: a handler
-//! that answers at once takes a plugin from `AwaitingLock` to `Notifying` in one step.
+//! used again. If an action returns its result at once, the step continues with that: if the lock
+//! is free and the handler answers at once, one step leads from `AskingInfo` to `Notifying`.
 //!
 //! ```text
 //!  register
@@ -12,7 +12,8 @@
 //!     v         +------------> AwaitingListener --+
 //!  Dialing -----+                                 |
 //!     ^   |     <---------------------------------+
-//!         | Connected
+//!         +--------------------- failed ----------------------> ended: Failed
+//!         | Connected            (an announced plugin: to AwaitingLock)
 //!         v
 //!  AskingInfo ------------------ failed ----------------------> ended: Failed, or Changed
 //!         | Replied
@@ -40,7 +41,7 @@
 //!  deregister                                                   ended: Deregistered
 //!
 //!  check                                                        ended: Alive,
-//!     +-> Dialing -> AskingInfo ------------------------------->       Changed or Failed
+//!     +-> Dialing -> AskingInfo (-> Dialing its endpoint) ----->       Changed or Failed
 //!
 //!  observe
 //!     +-> Dialing -> AskingInfo -> AwaitingLock -> Validating -> ended: Observed or Failed
@@ -76,7 +77,8 @@ use crate::time::Time;
 /// An operation that has not ended: its state, named after what the operation waits for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Operation {
-    /// Waits for the connection.
+    /// Waits for the connection. The daemon connects at once, so in practice the deadline of this
+    /// state limits the wait for the server's SETTINGS (`Socket::attach_client`).
     Dialing(DialRetry, Goal),
     /// Waits for the time to dial again, because the last dial failed for a reason that may be
     /// temporary.
