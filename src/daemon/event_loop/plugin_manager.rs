@@ -1,5 +1,12 @@
-//! The poll loop around the core: waits for events, passes them to the core and carries out its
-//! outputs.
+//! The poll loop around the core: waits for events and passes them to the core.
+//!
+//! - [`outputs`]: carries out the core's outputs (`drain_manager`), publishes events;
+//! - [`watching`]: inotify and the outputs of the watch (`drain_watch`), directories at run time;
+//! - [`serving`]: reads and writes connections (`serve_connections`);
+//! - [`registrations`]: the directory of `kubelet.sock`;
+//! - [`api`]: the requests of the API's clients, and whether the plugin manager is ready;
+//! - [`settings`]: changes of settings at run time;
+//! - [`trust`]: the directories and sockets that other users can change or serve.
 
 mod api;
 mod outputs;
@@ -300,6 +307,7 @@ impl PluginManager {
         self.start_and_reap_programs(now);
         // After the inputs: a reply that arrived in time is accepted, even if the turn is late.
         self.manager.handle_timeout(now);
+        // Carries out the outputs that the inputs above have left, such as dials and writes.
         self.drain_and_release_locks(now);
         if let Some(cdi_dir) = &mut self.cdi_dir {
             cdi_dir.handle_timeout(now);

@@ -1,6 +1,7 @@
 //! Carries out the outputs of the manager: connects to sockets, watches the peer processes, runs
-//! the programs of handlers, and publishes the events, which an embedder and clients of the API
-//! read later.
+//! the programs of handlers, and publishes the events, together with the reports of the watch: an
+//! embedder and clients of the API read them later. Also adds a socket and tries an endpoint for
+//! `probe`.
 //!
 //! A program is started only after the plugin that it may set up is saved.
 
