@@ -9,7 +9,7 @@
 //!                                              |                v
 //!   inotify --> Inotify --> Watch -- Found --> | PluginManager: Manager
 //!                 scan  <--       -- Lost  --> |                  |  ^
-//!   sockets --> Connection -- received --------+------------------|--+
+//!   sockets --> Connection -- Exchanged -------+------------------|--+
 //!                          <-- Dial, Transmit, Hangup ------------+
 //!   pidfds  --> PeerProcesses - ProcessEnded --+  <-- WatchPeer, Spawn
 //!           --> Programs ------ ProgramEnded --+  <-- UnwatchPeer, Kill

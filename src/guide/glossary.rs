@@ -27,7 +27,7 @@
 //! | backoff | the pause after a failure; belongs to the identity ([`Backoff`]) |
 //! | lock (of a name) | one operation at a time asks handlers about a plugin name (`names`) |
 //! | permit, queue | of 16 for operations that wait for their plugin; sockets that wait for one |
-//! | connection | known by a number ([`ConnectionId`]) |
+//! | connection | descriptor (`daemon`), owner and client ([`ConnectionId`]), octets (`http2`) |
 //! | budget, held | the limit on what is held of all plugins together; the octets that count |
 //! | source of liveness | what reports a registered plugin's end: its process or a connection |
 //! | down | registered, but its process has gone or it does not answer |

@@ -18,7 +18,7 @@
 //! 13. [`changes`]: what has changed between versions.
 //!
 //! After that, `src/main.rs` shows the shape of the program on one screen, and the documentation of
-//! each folder's `mod.rs` draws its data flow. The README explains how to use the program.
+//! most folders' `mod.rs` draws their data flow. The README explains how to use the program.
 
 pub mod api;
 pub mod building;

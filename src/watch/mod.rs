@@ -25,8 +25,8 @@
 //!   report through the link that the socket was replaced. Other paths are ignored, and the first
 //!   one is logged; when the known path is removed, the directory of the last one is scanned.
 //! - Seeing the same identity twice changes nothing. Another identity at a known path is reported
-//!   as found again: for the manager it is a new generation. A path whose identity is in doubt is
-//!   examined again, and a path that cannot be examined keeps its last known state.
+//!   again by [`Output::Found`]: for the manager it is another socket. A path whose identity is in
+//!   doubt is examined again, and a path that cannot be examined keeps its last known state.
 //! - A socket that is expected from before a restart is found, or lost once its directory has been
 //!   listed completely (`expected`).
 //! - Whenever the state of a directory is in doubt, the directory is scanned, and the listing is
