@@ -6,11 +6,11 @@
 //! the plugin when its socket is removed: what kubelet's plugin manager does inside kubelet.
 //!
 //! ```text
-//! inotify -> daemon -> watch -> Found, Lost -> manager: desired -> reconcile -> operation
-//!              ^                                                                  |
-//!              |     Dial, Transmit, Hangup          grpc -> http2 -> hpack <-----+
-//!              +------------------------------------   bytes                      |
-//!                                                                    handler <----+
+//! inotify -> daemon -> watch -> Found, Lost -> manager: sockets -> router -> visit -> operation
+//!              ^                                                                        |
+//!              |     Dial, Transmit, Hangup          hpack <- http2 <- grpc <-----------+
+//!              +------------------------------------          bytes                     |
+//!                                                                  handler <------------+
 //! ```
 //!
 //! # Layers
@@ -20,10 +20,9 @@
 //! plugin lives in a second, and replay any of them from a seed. `daemon` is the shell: the one
 //! layer that uses descriptors, the file system and the clock.
 //!
-//! A layer uses only those below it: `cli`, `daemon`, `api` and `registration`, `manager`, `grpc`,
-//! `http2`, `hpack`. In addition, `manager` uses `watch` and `handler`, and `daemon` uses
-//! `simulate`, a plugin to try the daemon with. The modules below are declared in reading order,
-//! from the innermost outward.
+//! A layer uses only those below it, from `cli` and `daemon` down to `hpack`, as
+//! [`guide::decisions`] lists them. The modules below are declared in reading order, from the
+//! innermost outward.
 //!
 //! # Embedding
 //!
@@ -91,16 +90,18 @@
 //!
 //! | subject | files in `src/`, or in `tests/` where it is named |
 //! |---|---|
+//! | from Found to Registered | `manager/`: sockets, router, visit, operation, actions, outcomes |
 //! | a socket replaced during an operation | `manager/operation/mod.rs`, `manager/sockets.rs` |
 //! | several plugins of one name | `manager/names.rs`, `manager/outcomes.rs` |
-//! | backoff, and when a plugin is dialed again | `manager/desired.rs`, `backoff.rs` |
-//! | a handler's open calls | `handler/mod.rs`, `manager/host/effects.rs` |
+//! | backoff | `manager/desired.rs`, `backoff.rs` |
+//! | dialing again | `manager/visit.rs`, `manager/limiter.rs`, `manager/operation/steps.rs` |
+//! | a handler's open calls | `handler/mod.rs`, `manager/host/call.rs`, `manager/host/effects.rs` |
 //! | programs (`--exec`), also after a restart | `guide/operator.rs`, `handler/exec.rs` |
 //! | plugins from before a restart | `manager/saved_state.rs`, `watch/mod.rs` (`expect`) |
 //! | what is on disk before a program runs | `daemon/event_loop/plugin_manager/outputs.rs` |
 //! | how many plugins are asked at once | `manager/limiter.rs`, `config/limits.rs` |
 //! | a plugin dies: checks | `manager/visit.rs`, `manager/outcomes.rs`, `manager/registered.rs` |
-//! | a plugin is deregistered | `manager/socket.rs` (`must_deregister`), `manager/router.rs` |
+//! | a plugin is deregistered | `manager/registered.rs`, `manager/router.rs`, `manager/visit.rs` |
 //! | the words that a refused plugin gets | `manager/failure.rs` (`Refusal::status_error`) |
 //! | inotify overflow, and other reasons to scan | `watch/rounds.rs`, `watch/mod.rs` |
 //! | limits and timeouts, each with its reason | `config/limits.rs`, `config/protocol.rs` |
@@ -172,11 +173,11 @@ pub mod registration;
 #[cfg(feature = "cli")]
 pub mod simulate;
 
+pub mod daemon;
+
 #[cfg_attr(not(plugind_internals), doc(hidden))]
 #[cfg(feature = "cli")]
 pub mod cli;
-
-pub mod daemon;
 
 pub mod guide;
 
