@@ -4,8 +4,7 @@
 use std::fs;
 use std::time::{Duration, Instant};
 
-use nix::sys::signal::Signal;
-
+use crate::support::client::ask;
 use crate::support::daemon::Daemon;
 use crate::support::plugin::Plugin;
 use crate::support::simulated::Simulated;
@@ -17,18 +16,18 @@ fn plugins_that_come_and_go_leave_a_daemon_nothing() {
     if !crate::support::watches::are_enough_or_skip() {
         return;
     }
-    let dir = tempfile::tempdir().unwrap();
-    let mut daemon = Daemon::start(dir.path());
-    let cycle = |daemon: &mut Daemon, n: usize| {
+    let [dir, run] = [(); 2].map(|()| tempfile::tempdir().unwrap());
+    let api = run.path().join("api.sock");
+    let daemon = Daemon::start_with(dir.path(), &["--socket", api.to_str().unwrap()]);
+    let cycle = |n: usize| {
         let name = format!("plugin-{n}");
         let plugin = Plugin::serve(&dir.path().join(format!("{n}.sock")), &name);
         assert!(plugin.until_notified().plugin_registered);
         plugin.stop();
-        // The log of one socket is limited, but a status is always logged.
+        // The log is limited, the API is not.
         until(&format!("{name} is deregistered"), || {
-            daemon.signal(Signal::SIGUSR1);
-            let status = daemon.until_logged("status ");
-            status.contains("registered=0 ").then_some(())
+            let status = ask(&api, "GET", "/v1/status").json();
+            (status["sockets"] == 0).then_some(())
         });
     };
     // Suppressed lines may be reported.
@@ -38,9 +37,9 @@ fn plugins_that_come_and_go_leave_a_daemon_nothing() {
         });
         (daemon.descriptors(), daemon.resident())
     };
-    (0..CYCLES).for_each(|n| cycle(&mut daemon, n));
+    (0..CYCLES).for_each(cycle);
     let before = used(&daemon);
-    (CYCLES..2 * CYCLES).for_each(|n| cycle(&mut daemon, n));
+    (CYCLES..2 * CYCLES).for_each(cycle);
     let after = used(&daemon);
     println!("{CYCLES} cycles: descriptors, resident KiB: {before:?} -> {after:?}");
     assert_eq!(after.0, before.0, "descriptors");
