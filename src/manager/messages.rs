@@ -32,7 +32,7 @@ pub enum Input {
         /// The identity of the socket.
         identity: Identity,
     },
-    /// The socket was removed, or a restored socket ([`Manager::restored_sockets`]) does not exist.
+    /// The socket was removed, or the socket of a restored plugin does not exist.
     Lost {
         /// The path of the socket.
         path: Arc<Path>,
@@ -55,6 +55,14 @@ pub enum Input {
     /// The socket of a connection requested by [`Output::Dial`], or its process, is not trusted.
     /// Sent once for each reason, before [`ConnectionEvent::Connected`].
     Distrusted(ConnectionId, Distrust),
+    /// The endpoint of a socket's plugin is not trusted. Only for a dry run, which examines
+    /// endpoints but does not connect to them.
+    DistrustedEndpoint {
+        /// The path of the socket.
+        socket: Arc<Path>,
+        /// The reason.
+        why: Distrust,
+    },
     /// An event of a connection requested by [`Output::Dial`].
     Connection(ConnectionId, ConnectionEvent),
     /// A program requested by [`Output::Spawn`] has ended, or could not be started.
@@ -152,6 +160,9 @@ pub enum Output {
         id: EffectId,
         /// The program.
         program: Program,
+        /// Whether the program registers a new plugin, and so must not be run if the state file
+        /// cannot be written.
+        is_add: bool,
     },
     /// Kill this program and all that it has started, then send [`Input::ProgramEnded`] without
     /// waiting for its end.

@@ -58,7 +58,7 @@ mod timers;
 mod trust;
 mod visit;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 #[cfg_attr(not(plugind_internals), doc(hidden))]
@@ -86,7 +86,7 @@ pub use registered::{Health, Registered};
 
 #[cfg(doc)]
 use crate::config::RESYNC_INTERVAL;
-use crate::config::{IDLE_QUEUE_CAPACITY, Mode, PathMap};
+use crate::config::{Distrust, IDLE_QUEUE_CAPACITY, Mode, PathMap, Trust};
 use crate::handler::{HandlerId, HandlerTable, Plugin, PluginHandler};
 use crate::http2::Endpoint;
 use crate::time::Time;
@@ -157,6 +157,31 @@ impl Manager {
         self.sockets.apply_down_policy(&mut self.context);
     }
 
+    /// Sets which plugins are trusted from now on. Registered plugins stay registered. The reasons
+    /// that were recorded are forgotten, and may be reported again.
+    pub fn set_trust(&mut self, trust: Trust) {
+        self.context.policy.trust = trust;
+        for socket in self.sockets.iter_mut() {
+            if let Some(desired) = &mut socket.desired {
+                desired.distrust = Box::default();
+            }
+        }
+        self.sockets.mark_all_dirty(&mut self.context);
+    }
+
+    /// Sets the directories below which no socket is trusted, each with the reason, and reports
+    /// those that are new: other users can change the directory, or one that all plugins depend on.
+    /// In strict mode, plugins with sockets below them are refused from now on.
+    pub fn set_distrusted_directories(&mut self, dirs: Vec<(PathBuf, Distrust)>, now: Time) {
+        self.context.now = now;
+        for dir in &dirs {
+            if !self.context.policy.distrusted.contains(dir) {
+                self.emit_daemon_event(EventKind::Untrusted(dir.1.clone()));
+            }
+        }
+        self.context.policy.distrusted = dirs;
+    }
+
     /// Sets the memory budget: the number of octets that may be held for all plugins together.
     pub fn set_memory_budget(&mut self, octets: usize) {
         self.context.budget.set_limit(octets);
@@ -180,6 +205,11 @@ impl Manager {
             Input::CallEnded { id } => sockets.handle_call_ended(id, context),
             Input::Connection(conn, event) => self.handle_connection_event(conn, event),
             Input::Distrusted(conn, why) => self.distrust_connection(conn, why),
+            Input::DistrustedEndpoint { socket, why } => {
+                if let Some(id) = sockets.get_by_path(&socket).map(|socket| socket.id) {
+                    self.visit(id, |visit| visit.record_distrust(why));
+                }
+            }
             Input::ProgramEnded { id, outcome } => {
                 self.host.handle_program_ended(id, outcome, context);
             }
@@ -257,28 +287,10 @@ impl Manager {
         self.sockets.get_by_path(&path.into())
     }
 
-    /// Returns every socket that exists and its path, in unspecified order.
-    pub fn desired(&self) -> impl Iterator<Item = (&Arc<Path>, &Desired)> {
-        let sockets = self.sockets();
-        sockets.filter_map(|socket| Some((socket.path(), socket.desired()?)))
-    }
-
     /// Returns every plugin that a handler knows or is being asked to register, in unspecified
     /// order.
     pub fn registered(&self) -> impl Iterator<Item = &Registered> {
         self.sockets().filter_map(Socket::registered)
-    }
-
-    /// Returns the restored plugins that wait to be registered again, in unspecified order. Leaves
-    /// out those whose last attempt ended with a refusal.
-    pub fn restored_plugins(&self) -> impl Iterator<Item = &Arc<Plugin>> {
-        self.sockets().filter_map(|socket| match &socket.desired {
-            Some(Desired {
-                last_failure: Some(failure),
-                ..
-            }) if matches!(**failure, Failure::Refused(_)) => None,
-            _ => socket.restored_plugin(),
-        })
     }
 
     /// Returns the registered plugins of a type and name, oldest first. The last one is the one to
@@ -385,7 +397,7 @@ impl Manager {
     /// these plugins, or `None` if no record was selected.
     pub fn retry(&mut self, is_selected: &dyn Fn(&Record<'_>) -> bool, now: Time) -> Option<usize> {
         self.context.now = now;
-        let selected = self.select_sockets(is_selected);
+        let selected = self.records().select(is_selected);
         let mut retried = 0;
         for (id, state) in &selected {
             match state {
@@ -414,7 +426,9 @@ impl Manager {
     pub fn forget(&mut self, kind: &str, name: &str, now: Time) -> Result<usize, ForgetError> {
         self.context.now = now;
         let is_it = |plugin: &Arc<Plugin>| plugin.kind == kind && plugin.name == name;
-        let mut down = self.select_sockets(&|record| record.plugin.is_some_and(is_it));
+        let mut down = self
+            .records()
+            .select(&|record| record.plugin.is_some_and(is_it));
         if down.is_empty() {
             return Err(ForgetError::NotFound);
         }
@@ -431,14 +445,6 @@ impl Manager {
         }
         self.run_until_idle();
         Ok(down.len())
-    }
-
-    /// Returns the sockets of the selected records, and the state of each.
-    fn select_sockets(&self, is_selected: &dyn Fn(&Record<'_>) -> bool) -> Vec<(SocketId, State)> {
-        let record_of = |socket| self.records().record_of(socket);
-        let records = self.sockets.iter().map(|it| (it.id, record_of(it)));
-        let selected = records.filter(|(_, record)| is_selected(record));
-        selected.map(|(id, record)| (id, record.state)).collect()
     }
 }
 

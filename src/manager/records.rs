@@ -277,6 +277,16 @@ impl<'a> Records<'a> {
         self.0.sockets().map(move |socket| self.record_of(socket))
     }
 
+    /// Returns the sockets of the selected records, and the state of each.
+    pub(super) fn select(
+        self,
+        is_selected: &dyn Fn(&Record<'_>) -> bool,
+    ) -> Vec<(SocketId, State)> {
+        let records = self.0.sockets().map(|it| (it.id, self.record_of(it)));
+        let selected = records.filter(|(_, record)| is_selected(record));
+        selected.map(|(id, record)| (id, record.state)).collect()
+    }
+
     /// Returns the next record of a list, and advances the cursor; `None` at the end.
     pub fn next_record(self, cursor: &mut RecordCursor) -> Option<Record<'a>> {
         let socket = self.0.sockets.first_after(cursor.last)?;

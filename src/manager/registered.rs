@@ -30,6 +30,7 @@
 //! The end of a connection that is held open means nothing if the server closes idle connections:
 //! after the second time, the plugin is checked at most once per [`IDLE_CHECK_INTERVAL`].
 
+use std::path::Path;
 use std::sync::Arc;
 
 use super::connections::{Connection, Server};
@@ -135,6 +136,12 @@ impl Registered {
     /// Returns whether it is not known yet whether the plugin's socket exists.
     pub(super) fn is_restored(&self) -> bool {
         matches!(self.known_by, KnownBy::Restored { .. })
+    }
+
+    /// Returns the socket of a restored plugin that has been neither found nor lost yet, unless the
+    /// plugin announces itself.
+    pub fn awaited_socket(&self) -> Option<&Arc<Path>> {
+        (self.is_restored() && !self.is_announced()).then_some(&self.plugin.socket)
     }
 
     /// Returns whether the plugin announced itself before a restart and has not done so since.

@@ -9,21 +9,23 @@ use smallvec::SmallVec;
 use super::connections::Owner;
 use super::context::{Context, Work};
 use super::ids::{ConnectionId, SocketId};
+use super::limiter::Limiter;
 use super::messages::{ConnectionEvent, Limit};
+use super::names::Names;
 use super::operation::{Event, Operation};
 use super::reconcile::{Action, Target};
 use super::socket::{Permit, Socket};
 use super::timers::{Scheduled, Timer};
 use super::visit::Visit;
 use super::{DialError, Manager};
-use crate::config::{RESYNC_INTERVAL, STOP_GRACE};
+use crate::config::{Distrust, RESYNC_INTERVAL, STOP_GRACE};
 
 impl Manager {
     /// Does all queued work, and all work that follows from it.
     pub(super) fn run_until_idle(&mut self) {
         loop {
             match self.context.work.pop_front() {
-                Some(work) => self.carry_out(work),
+                Some(work) => work.carry_out(self),
                 None if self.examine_ready_and_dirty() => {}
                 None => break,
             }
@@ -41,47 +43,6 @@ impl Manager {
         }
         if cfg!(test) {
             self.check_invariants();
-        }
-    }
-
-    fn carry_out(&mut self, work: Work) {
-        let context = &mut self.context;
-        match work {
-            Work::Operation(id, operation, event) => {
-                self.visit(id, |visit| {
-                    let active = visit.socket.active.as_ref();
-                    if active.is_some_and(|it| it.id == operation) {
-                        visit.handle_event(event);
-                    }
-                });
-            }
-            Work::Answer(ticket, result) => {
-                if let Some(id) = SocketId::of_owner(ticket.0.owner) {
-                    self.visit(id, |visit| visit.handle_answer(ticket, result));
-                }
-            }
-            Work::Effect(recipient, event) => self.host.deliver_event(&recipient, event, context),
-            Work::Resume(plugin) => self.host.resume_debt(&plugin, context),
-            Work::SetDown(plugin, reason) => {
-                if let Some(id) = self.sockets.get_by_path(&plugin.socket).map(|it| it.id) {
-                    self.visit(id, |visit| visit.set_down(&plugin, reason));
-                }
-            }
-            Work::Endpoint(id, endpoint, connection) => self.visit(id, |visit| {
-                visit.handle_endpoint_connected(&endpoint, connection);
-            }),
-            Work::CheckEndpoint(id) => self.visit(id, |visit| {
-                visit.handle_endpoint_loss();
-            }),
-            Work::GivenUp(id, conn) => self.visit(id, |visit| {
-                let (socket, context) = (&mut *visit.socket, &visit.manager.context);
-                socket.handle_liveness_given_up(conn, context);
-            }),
-            Work::NoteChange(path) => {
-                if let Some(socket) = self.sockets.get_by_path_mut(&path) {
-                    context.changes.note_change(socket.id, &mut socket.seen);
-                }
-            }
         }
     }
 
@@ -141,65 +102,13 @@ impl Manager {
         let Some((at, mut socket)) = self.sockets.take_out(id) else {
             return;
         };
-        visit(&mut Visit {
+        let mut begun = Visit {
             manager: self,
             socket: &mut socket,
-        });
-        self.finish_visit(&mut socket);
+        };
+        visit(&mut begun);
+        begun.finish();
         self.sockets.put_back(at, socket, &mut self.context);
-    }
-
-    /// Applies what a socket claims after a visit.
-    fn finish_visit(&mut self, socket: &mut Socket) {
-        self.apply_claims(socket);
-        let context = &mut self.context;
-        let at = socket.deadline(context);
-        let (timer, deadline) = (Timer::Socket(socket.id), &mut socket.applied.deadline);
-        // While an operation runs, an earlier deadline that has not passed is kept: it wakes the
-        // socket too early, which is harmless. At rest, the deadline is exact.
-        let is_past = matches!(deadline.at(), Some(it) if it <= context.now);
-        match socket.active {
-            Some(_) if !is_past => context.timers.set_or_keep_earlier(timer, deadline, at),
-            _ => context.timers.set(timer, deadline, at),
-        }
-        socket.flush(&mut context.outputs);
-        socket.note_changes(context);
-    }
-
-    /// Compares what a socket claims with the claims in force, and applies the difference.
-    fn apply_claims(&mut self, socket: &mut Socket) {
-        let (id, limiter, context) = (socket.id, &mut self.limiter, &mut self.context);
-        if let (Permit::Queued, None) = (&socket.permit, &socket.desired) {
-            limiter.queue.retain(|queued| *queued != id);
-            limiter.schedule_release(context.now, &mut context.timers);
-            socket.permit = Permit::None;
-        }
-        match (&socket.permit, socket.claims_permit()) {
-            (Permit::None, true) => {
-                limiter.held.push((id, context.now));
-                socket.permit = Permit::Held;
-            }
-            (Permit::Held, false) => {
-                limiter.held.retain(|(holder, _)| *holder != id);
-                // mutation: the release of a permit is applied twice
-                socket.permit = Permit::None;
-            }
-            _ => {}
-        }
-        if !socket.desired.as_ref().is_some_and(|it| it.is_blocked) {
-            self.names.blocked.remove(&id);
-        }
-        let handler = socket.claimed_handler();
-        self.host.set_handler(socket, handler, context);
-        if socket.claimed_name().is_none() {
-            if let Some(before) = socket.applied.name.take() {
-                // mutation: a name is not released when the operation ends
-                let next = self.names.release_lock(&before, id);
-                if let Some(next) = next {
-                    self.sockets.queue_lock_acquired(next, context);
-                }
-            }
-        }
     }
 
     // --- Connections ---
@@ -231,6 +140,24 @@ impl Manager {
             Owner::Call(id) | Owner::Stream(id) => {
                 self.host.handle_connection_event(id, event, context);
             }
+        }
+    }
+
+    /// Records why the socket of a connection is not trusted. If the connection is an operation's,
+    /// the reason is kept until its plugin is validated.
+    pub(super) fn distrust_connection(&mut self, conn: ConnectionId, why: Distrust) {
+        match self.context.connections.owner(conn) {
+            Some(Owner::Operation(id)) => self.visit(id, |visit| {
+                if let Some(active) = &mut visit.socket.active {
+                    active.distrust.push(why);
+                }
+            }),
+            Some(Owner::Call(effect) | Owner::Stream(effect)) => {
+                if let Some(id) = SocketId::of_owner(effect.owner) {
+                    self.visit(id, |visit| visit.record_distrust(why));
+                }
+            }
+            Some(Owner::Liveness(..)) | None => {}
         }
     }
 
@@ -286,7 +213,7 @@ impl Manager {
         let singles = [self.limiter.deadline, self.resync, self.stop];
         deadlines += singles.iter().filter(|it| it.at().is_some()).count();
         for socket in self.sockets.iter() {
-            self.check_claims(socket);
+            socket.check_claims(&self.limiter, &self.names);
             let deadline = socket.applied.deadline;
             let (at, derived) = (deadline.at(), socket.deadline(&self.context));
             let may_be_early = at.is_some() && socket.active.is_some();
@@ -314,23 +241,107 @@ impl Manager {
         );
         assert_eq!(owned, connections.len(), "a connection has no owner");
     }
+}
 
-    /// Asserts that a socket holds what it claims, and nothing else.
-    fn check_claims(&self, socket: &Socket) {
-        let (id, applied) = (socket.id, &socket.applied);
-        assert!(!socket.is_empty(), "{:?}", socket.path);
-        let is_held = matches!(socket.permit, Permit::Held);
-        assert_eq!(is_held, socket.claims_permit());
-        let holds = self.limiter.held.iter().any(|(holder, _)| *holder == id);
-        assert!(!holds || is_held);
-        let is_queued = matches!(socket.permit, Permit::Queued);
-        assert!(!is_queued || socket.desired.is_some());
-        assert_eq!(applied.name.as_ref(), socket.claimed_name());
-        let awaits_lock = matches!(socket.running(), Some(Operation::AwaitingLock(..)));
-        if let Some(plugin) = socket.claimed_name().filter(|_| !awaits_lock) {
-            assert!(self.names.is_held(plugin, id), "{plugin}");
+impl Work {
+    /// Does this work.
+    fn carry_out(self, manager: &mut Manager) {
+        let context = &mut manager.context;
+        match self {
+            Self::Operation(id, operation, event) => {
+                manager.visit(id, |visit| {
+                    let active = visit.socket.active.as_ref();
+                    if active.is_some_and(|it| it.id == operation) {
+                        visit.handle_event(event);
+                    }
+                });
+            }
+            Self::Answer(ticket, result) => {
+                if let Some(id) = SocketId::of_owner(ticket.0.owner) {
+                    manager.visit(id, |visit| visit.handle_answer(ticket, result));
+                }
+            }
+            Self::Effect(recipient, event) => {
+                manager.host.deliver_event(&recipient, event, context);
+            }
+            Self::Resume(plugin) => manager.host.resume_debt(&plugin, context),
+            Self::SetDown(plugin, reason) => {
+                if let Some(id) = manager.sockets.get_by_path(&plugin.socket).map(|it| it.id) {
+                    manager.visit(id, |visit| visit.set_down(&plugin, reason));
+                }
+            }
+            Self::Endpoint(id, endpoint, connection) => manager.visit(id, |visit| {
+                visit.handle_endpoint_connected(&endpoint, connection);
+            }),
+            Self::CheckEndpoint(id) => manager.visit(id, |visit| {
+                visit.handle_endpoint_loss();
+            }),
+            Self::GivenUp(id, conn) => manager.visit(id, |visit| {
+                let (socket, context) = (&mut *visit.socket, &visit.manager.context);
+                socket.handle_liveness_given_up(conn, context);
+            }),
+            Self::NoteChange(path) => {
+                if let Some(socket) = manager.sockets.get_by_path_mut(&path) {
+                    context.changes.note_change(socket.id, &mut socket.seen);
+                }
+            }
         }
-        assert_eq!(applied.handler, socket.claimed_handler());
+    }
+}
+
+impl Visit<'_> {
+    /// Ends the visit: applies what the socket claims now, and passes on its outputs.
+    fn finish(&mut self) {
+        self.apply_claims();
+        let (socket, context) = (&mut *self.socket, &mut self.manager.context);
+        let at = socket.deadline(context);
+        let (timer, deadline) = (Timer::Socket(socket.id), &mut socket.applied.deadline);
+        // While an operation runs, an earlier deadline that has not passed is kept: it wakes the
+        // socket too early, which is harmless. At rest, the deadline is exact.
+        let is_past = matches!(deadline.at(), Some(it) if it <= context.now);
+        match socket.active {
+            Some(_) if !is_past => context.timers.set_or_keep_earlier(timer, deadline, at),
+            _ => context.timers.set(timer, deadline, at),
+        }
+        socket.flush(&mut context.outputs);
+        socket.note_changes(context);
+    }
+
+    /// Compares what the socket claims with the claims in force, and applies the difference.
+    fn apply_claims(&mut self) {
+        let (socket, manager) = (&mut *self.socket, &mut *self.manager);
+        let (id, limiter, context) = (socket.id, &mut manager.limiter, &mut manager.context);
+        if let (Permit::Queued, None) = (&socket.permit, &socket.desired) {
+            limiter.queue.retain(|queued| *queued != id);
+            limiter.schedule_release(context.now, &mut context.timers);
+            socket.permit = Permit::None;
+        }
+        match (&socket.permit, socket.claims_permit()) {
+            (Permit::None, true) => {
+                limiter.held.push((id, context.now));
+                socket.permit = Permit::Held;
+            }
+            (Permit::Held, false) => {
+                limiter.held.retain(|(holder, _)| *holder != id);
+                // mutation: the release of a permit is applied twice
+                socket.permit = Permit::None;
+            }
+            _ => {}
+        }
+        if !socket.desired.as_ref().is_some_and(|it| it.is_blocked) {
+            manager.names.blocked.remove(&id);
+        }
+        let handler = socket.claimed_handler();
+        manager.host.set_handler(socket, handler, context);
+        if socket.claimed_name().is_none() {
+            if let Some(before) = socket.applied.name.take() {
+                // mutation: a name is not released when the operation ends
+                let next = manager.names.release_lock(&before, id);
+                if let Some(next) = next {
+                    manager.sockets.queue_lock_acquired(next, context);
+                }
+            }
+        }
     }
 }
 
@@ -342,6 +353,23 @@ impl Socket {
             let work = Work::Operation(self.id, active.id, Event::Cancelled);
             context.work.push_back(work);
         }
+    }
+
+    /// Asserts that the socket holds what it claims, and nothing else.
+    fn check_claims(&self, limiter: &Limiter, names: &Names) {
+        assert!(!self.is_empty(), "{:?}", self.path);
+        let is_held = matches!(self.permit, Permit::Held);
+        assert_eq!(is_held, self.claims_permit());
+        let holds = limiter.held.iter().any(|(holder, _)| *holder == self.id);
+        assert!(!holds || is_held);
+        let is_queued = matches!(self.permit, Permit::Queued);
+        assert!(!is_queued || self.desired.is_some());
+        assert_eq!(self.applied.name.as_ref(), self.claimed_name());
+        let awaits_lock = matches!(self.running(), Some(Operation::AwaitingLock(..)));
+        if let Some(plugin) = self.claimed_name().filter(|_| !awaits_lock) {
+            assert!(names.is_held(plugin, self.id), "{plugin}");
+        }
+        assert_eq!(self.applied.handler, self.claimed_handler());
     }
 }
 

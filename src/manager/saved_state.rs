@@ -15,7 +15,7 @@
 
 use std::fmt::Display;
 use std::ops::Not;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -26,7 +26,7 @@ use super::registered::{KnownBy, Registered};
 use super::socket::Socket;
 use crate::config::{DEVICE_GRACE, MAX_STATE_FILE};
 use crate::escape;
-use crate::handler::{EffectId, Plugin};
+use crate::handler::Plugin;
 use crate::watch::Identity;
 
 /// A snapshot of the plugins that a restart needs.
@@ -203,13 +203,6 @@ impl Manager {
         }
     }
 
-    /// Returns whether a program registers a new plugin, which has to be saved before the program
-    /// is started.
-    pub fn is_add_program(&self, id: EffectId) -> bool {
-        // mutation: a program is started although its plugin is not saved
-        self.host.run_of(id).is_some_and(|run| run.action == "add")
-    }
-
     /// Restores what was registered before a restart. To be called before any socket is found.
     /// Deregistrations that were owed begin with the next input or timeout.
     ///
@@ -244,14 +237,6 @@ impl Manager {
             self.visit(id, |_| {}); // Sets the deadline, and notes that the record is new.
         }
     }
-
-    /// Returns the sockets of restored plugins that have been neither found nor lost yet, except
-    /// those of plugins that announce themselves.
-    pub fn restored_sockets(&self) -> Vec<Arc<Path>> {
-        let is_found_by_watch = |it: &&Registered| it.is_restored() && !it.is_announced();
-        let restored = self.registered().filter(is_found_by_watch);
-        restored.map(|it| it.plugin.socket.clone()).collect()
-    }
 }
 
 /// The format of a file; its last word is the version.
@@ -259,6 +244,8 @@ pub(super) const FORMAT: &str = "plugind registered plugins 2";
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::*;
     use crate::config::MAX_SOCKETS;
 

@@ -15,6 +15,7 @@ use super::changes::Seen;
 use super::connections::{Connection, SERVERS, Server};
 use super::context::Context;
 use super::desired::Desired;
+use super::failure::Failure;
 use super::ids::{ConnectionId, OperationId, Process, SocketId};
 use super::messages::{Measurement, Output};
 use super::operation::{Event, Goal, Operation, Question, Reply};
@@ -111,6 +112,19 @@ impl Socket {
             (Some(registered), _) if registered.is_restored() => Some(&registered.plugin),
             (_, Some(desired)) => desired.restored.as_ref(),
             (_, None) => None,
+        }
+    }
+
+    /// Returns the restored plugin that waits to be registered again, unless its last attempt ended
+    /// with a refusal.
+    pub fn awaited_plugin(&self) -> Option<&Arc<Plugin>> {
+        let failure = self
+            .desired
+            .as_ref()
+            .and_then(|it| it.last_failure.as_deref());
+        match failure {
+            Some(Failure::Refused(_)) => None,
+            _ => self.restored_plugin(),
         }
     }
 

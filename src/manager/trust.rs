@@ -4,81 +4,24 @@
 //! The daemon reports those that concern a socket when it connects. In strict mode, the plugin is
 //! refused; otherwise each reason is recorded with the plugin's socket, and reported once.
 
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::Manager;
 use super::actions::Execution;
-use super::connections::Owner;
 use super::context::Context;
 use super::event::{EventKind, PluginEvent};
 use super::failure::Refusal;
-use super::ids::{ConnectionId, SocketId};
+use super::ids::SocketId;
 use super::socket::Socket;
-use crate::config::{Distrust, Trust};
+use super::visit::Visit;
+use crate::config::Distrust;
 use crate::handler::Plugin;
-use crate::time::Time;
 
-impl Manager {
-    /// Sets which plugins are trusted from now on. Registered plugins stay registered. The reasons
-    /// that were recorded are forgotten, and may be reported again.
-    pub fn set_trust(&mut self, trust: Trust) {
-        self.context.policy.trust = trust;
-        for socket in self.sockets.iter_mut() {
-            if let Some(desired) = &mut socket.desired {
-                desired.distrust = Box::default();
-            }
-        }
-        self.sockets.mark_all_dirty(&mut self.context);
-    }
-
-    /// Sets the directories below which no socket is trusted, each with the reason, and reports
-    /// those that are new: other users can change the directory, or one that all plugins depend on.
-    /// In strict mode, plugins with sockets below them are refused from now on.
-    pub fn set_distrusted_directories(&mut self, dirs: Vec<(PathBuf, Distrust)>, now: Time) {
-        self.context.now = now;
-        for dir in &dirs {
-            if !self.context.policy.distrusted.contains(dir) {
-                self.emit_daemon_event(EventKind::Untrusted(dir.1.clone()));
-            }
-        }
-        self.context.policy.distrusted = dirs;
-    }
-
-    /// Records that the endpoint of a socket's plugin is not trusted. Only for a dry run, which
-    /// examines endpoints but does not connect to them.
-    pub(crate) fn distrust_endpoint(&mut self, socket: &Arc<Path>, why: Distrust, now: Time) {
-        self.context.now = now;
-        if let Some(id) = self.sockets.get_by_path(socket).map(|socket| socket.id) {
-            self.distrust_plugin(id, why);
-        }
-        self.run_until_idle();
-    }
-
-    /// Records why the socket of a connection is not trusted. If the connection is an operation's,
-    /// the reason is kept until its plugin is validated.
-    pub(super) fn distrust_connection(&mut self, conn: ConnectionId, why: Distrust) {
-        match self.context.connections.owner(conn) {
-            Some(Owner::Operation(id)) => self.visit(id, |visit| {
-                if let Some(active) = &mut visit.socket.active {
-                    active.distrust.push(why);
-                }
-            }),
-            Some(Owner::Call(effect) | Owner::Stream(effect)) => {
-                if let Some(id) = SocketId::of_owner(effect.owner) {
-                    self.distrust_plugin(id, why);
-                }
-            }
-            Some(Owner::Liveness(..)) | None => {}
-        }
-    }
-
-    fn distrust_plugin(&mut self, id: SocketId, why: Distrust) {
-        self.visit(id, |visit| {
-            let plugin = visit.socket.known_plugin().cloned();
-            let context = &mut visit.manager.context;
-            visit.socket.record_distrust(why, plugin, context);
-        });
+impl Visit<'_> {
+    /// Records why the plugin of the socket is not trusted, and reports it the first time.
+    pub(super) fn record_distrust(&mut self, why: Distrust) {
+        let plugin = self.socket.known_plugin().cloned();
+        let context = &mut self.manager.context;
+        self.socket.record_distrust(why, plugin, context);
     }
 }
 

@@ -11,7 +11,7 @@ use plugind::manager::{AnnouncementError, AnnouncementId, Input, Manager, Proces
 
 use crate::handlers::node::seconds;
 use crate::script::{Answer as Reply, Script, device_list};
-use crate::world::{Recorder, World, YES, no};
+use crate::world::{Recorder, World, YES, awaited_sockets, no};
 
 const A: &str = "/d/a.sock";
 const B: &str = "/d/b.sock";
@@ -218,7 +218,7 @@ fn restart(world: &mut World) {
     let mut manager = Manager::new(table);
     manager.restore(world.saved());
     assert_eq!(
-        manager.restored_sockets(),
+        awaited_sockets(&manager),
         [],
         "the watch will not see its socket"
     );

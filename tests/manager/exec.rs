@@ -180,11 +180,25 @@ fn a_plugin_refused_after_a_restart_is_awaited_no_longer() {
     appear(&mut world, 0);
     world.end_first(ProgramEnd::Exited(0));
     let mut world = restored(&world, Manager::new(HandlerTable::new()));
-    assert_eq!(world.manager.restored_plugins().count(), 1);
+    assert_eq!(
+        world
+            .manager
+            .sockets()
+            .filter_map(Socket::awaited_plugin)
+            .count(),
+        1
+    );
     appear(&mut world, 0);
     let notified = world.notification_of(socket(0).as_ref());
     assert!(notified.is_some_and(|it| !it.0), "{notified:?}");
-    assert_eq!(world.manager.restored_plugins().count(), 0);
+    assert_eq!(
+        world
+            .manager
+            .sockets()
+            .filter_map(Socket::awaited_plugin)
+            .count(),
+        0
+    );
     let mut restored = world.manager.sockets().filter_map(Socket::restored_plugin);
     assert!(restored.next().is_some(), "another failure may follow");
 }

@@ -10,7 +10,7 @@ use plugind::watch::{self, EntryKind, Output, Place, Problem, Watch};
 use crate::restored::Restored;
 use crate::script::Script;
 use crate::tree::Tree;
-use crate::world::World;
+use crate::world::{World, awaited_sockets};
 
 /// The tree's root, which is watched.
 pub(crate) const ROOT: &str = "/r";
@@ -63,7 +63,7 @@ impl Node {
         let plugins = plugins.map(|it| (it.plugin.clone(), it.identity));
         self.restored.restart(plugins);
         self.watch = Watch::new(self.roots.iter().cloned());
-        self.watch.expect(manager.restored_sockets());
+        self.watch.expect(awaited_sockets(manager));
         self.restored.uncovered(|path| self.watch.covers(path));
         manager.handle_timeout(self.world.now);
         self.is_starting = is_slow;

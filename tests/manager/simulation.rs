@@ -44,7 +44,7 @@ use self::waiting::Waiting;
 use crate::node::{Node, ROOT};
 use crate::restored::{BUILT_IN, Restored};
 use crate::rng::Rng;
-use crate::world::world_plan;
+use crate::world::{awaited_sockets, desired_sockets, world_plan};
 
 /// The number of seeds in every test run.
 const SEEDS: u64 = 1000;
@@ -232,7 +232,7 @@ impl Simulation {
         }
         // A plugin that had announced itself and was about to be deregistered is awaited, too,
         // until it announces itself again or the watch has no place for its socket.
-        let awaited = world.manager.restored_sockets().into_iter();
+        let awaited = awaited_sockets(&world.manager).into_iter();
         let awaited: BTreeSet<_> = awaited.filter(|path| !is_announced(path)).collect();
         assert_eq!(awaited, self.node.restored.awaited());
         if let Some((at, why)) = world.manager.poll_timeout() {
@@ -314,7 +314,9 @@ impl Simulation {
     /// the others are is not remembered.
     fn resync_many_paths(&mut self) {
         let manager = &self.node.world.manager;
-        let known: BTreeSet<_> = manager.desired().map(|(_, it)| it.identity).collect();
+        let known: BTreeSet<_> = desired_sockets(manager)
+            .map(|(_, it)| it.identity)
+            .collect();
         let mut sockets = self.node.tree.sockets();
         let is_missing = sockets.any(|(path, it)| {
             !known.contains(&it) && self.many_paths.contains(&it) && self.node.covers(path)
@@ -344,7 +346,7 @@ impl Simulation {
             .filter(|(path, _)| !is_left_out(path))
             .collect();
         let mut known = BTreeSet::new();
-        for (path, socket) in manager.desired() {
+        for (path, socket) in desired_sockets(manager) {
             assert_eq!(there.get(&**path), Some(&socket.identity), "{path:?}");
             assert!(known.insert(socket.identity), "{path:?} is known once");
             let plugin = manager.socket(path).and_then(|it| it.registered());

@@ -10,6 +10,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use plugind::config::Config;
 use plugind::daemon::PluginManager;
 use plugind::handler::{self, Answer, Context, HandlerTable, PluginHandler};
+use plugind::manager::Socket;
 use plugind::proto::pluginregistration::RegistrationStatus;
 use tempfile::TempDir;
 
@@ -126,7 +127,8 @@ impl Node {
     #[track_caller]
     pub(crate) fn until_desired(&mut self, count: usize) {
         self.until("the number of sockets", |node| {
-            (node.plugins.manager().desired().count() == count).then_some(())
+            let sockets = node.plugins.manager().sockets();
+            (sockets.filter_map(Socket::desired).count() == count).then_some(())
         });
     }
 

@@ -46,7 +46,7 @@ use crate::daemon::process::passed::Passed;
 use crate::daemon::process::programs::Programs;
 use crate::daemon::source::Source;
 use crate::handler::{HandlerId, HandlerTable, PluginHandler, Reason, Ticket};
-use crate::manager::{self, ConnectionEvent, ConnectionId, Manager};
+use crate::manager::{self, ConnectionEvent, ConnectionId, Manager, Registered};
 use crate::time::Time;
 use crate::watch::{self, Report, Watch};
 
@@ -212,7 +212,11 @@ impl PluginManager {
         self.set_trust(&config.trust);
         if let Some(file) = &mut self.state_file {
             file.restore(&mut self.manager);
-            self.watch.expect(self.manager.restored_sockets());
+            let awaited = self
+                .manager
+                .registered()
+                .filter_map(Registered::awaited_socket);
+            self.watch.expect(awaited.cloned().collect());
         }
         if config.links_by_name && config.mode == Mode::Register {
             let path_map = self.manager.path_map().clone();

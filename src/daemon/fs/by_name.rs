@@ -181,7 +181,7 @@ impl ByName {
     fn queue_all_and_prune(&mut self, manager: &Manager) -> io::Result<()> {
         create_dir_all(&self.dir, MODE)?;
         let registered = manager.registered().map(|it| &it.plugin);
-        let all = registered.chain(manager.restored_plugins());
+        let all = registered.chain(manager.sockets().filter_map(Socket::awaited_plugin));
         self.changed.extend(all.cloned().map(NameKey));
         let mut kept = Vec::new();
         for NameKey(it) in &self.changed {
@@ -284,13 +284,14 @@ impl ByName {
     }
 
     /// Returns the plugin to use for a name while none is registered: one that was restored and has
-    /// not answered since the restart ([`Manager::restored_plugins`]).
+    /// not answered since the restart ([`Socket::awaited_plugin`]).
     fn restored_plugin<'a>(
         &self,
         manager: &'a Manager,
         of: &Arc<Plugin>,
     ) -> Option<&'a Arc<Plugin>> {
-        let mut restored = self.has_restored.then(|| manager.restored_plugins())?;
+        let sockets = self.has_restored.then(|| manager.sockets())?;
+        let mut restored = sockets.filter_map(Socket::awaited_plugin);
         restored.find(|it| it.name == of.name && it.kind == of.kind)
     }
 }

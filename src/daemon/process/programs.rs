@@ -33,8 +33,9 @@ pub(crate) struct Programs {
     running: Vec<Running>,
     /// Whether a running program may have ended or written to standard error.
     pub(crate) is_any_running_ready: bool,
-    /// The programs that have yet to be started, in this order.
-    pub(crate) waiting: VecDeque<(EffectId, Program)>,
+    /// The programs that have yet to be started, in this order, and whether each registers a new
+    /// plugin.
+    pub(crate) waiting: VecDeque<(EffectId, Program, bool)>,
     /// Whether programs are killed when the thread that starts them ends.
     pub(crate) die_with_thread: bool,
 }
@@ -62,7 +63,7 @@ impl Programs {
         registry: &Registry,
     ) -> Vec<(EffectId, ProgramOutcome)> {
         let mut ended = Vec::new();
-        if let Some((id, program)) = self.waiting.pop_front() {
+        if let Some((id, program, _)) = self.waiting.pop_front() {
             match Running::spawn(id, &program, self.die_with_thread, registry) {
                 Ok(running) => self.running.push(running),
                 Err(error) => {

@@ -325,7 +325,7 @@ impl HandlerHost {
                 break;
             };
             let Some(OpenEffect {
-                kind: EffectKind::Program(started, _),
+                kind: EffectKind::Program(started, run),
                 deadline,
                 ..
             }) = self.effects.get_mut(&id)
@@ -336,7 +336,14 @@ impl HandlerHost {
             self.running.push(handler);
             let at = context.now + program.timeout;
             context.timers.set(Timer::Effect(id), deadline, Some(at));
-            context.outputs.push_back(Output::Spawn { id, program });
+            // mutation: a program is started although its plugin is not saved
+            let is_add = run.as_deref().is_some_and(|run| run.action == "add");
+            let spawn = Output::Spawn {
+                id,
+                program,
+                is_add,
+            };
+            context.outputs.push_back(spawn);
         }
         context.connections.programs = self.running.len();
     }

@@ -240,14 +240,6 @@ impl HandlerHost {
         Some(result)
     }
 
-    /// Returns the labels of a running program, if its handler has given any.
-    pub(super) fn run_of(&self, id: EffectId) -> Option<&Run> {
-        match &self.effects.get(&id)?.kind {
-            EffectKind::Program(Some(_), run) => run.as_deref(),
-            _ => None,
-        }
-    }
-
     /// Asserts that each open effect is detached or belongs to a plugin that its handler knows or
     /// is asked about. Returns the numbers of deadlines that are set and of connections.
     pub(super) fn check_effects(&self, sockets: &Sockets) -> (usize, usize) {

@@ -4,7 +4,7 @@ use plugind::manager::Input;
 
 use super::{A, minutes};
 use crate::script::Script;
-use crate::world::World;
+use crate::world::{World, awaited_sockets};
 
 /// Returns a world without sockets, whose manager is restored from the snapshot of `before`.
 /// Sockets that are created in the same order have the same identities as there.
@@ -21,12 +21,13 @@ fn a_plugin_that_went_while_the_daemon_was_down_is_deregistered() {
     let mut world = restarted(&before);
     world.advance(minutes(60));
     world.assert_calls(""); // Its directory has not been listed.
-    let [path] = &world.manager.restored_sockets()[..] else {
-        panic!("{:?}", world.manager.restored_sockets());
+    let awaited = awaited_sockets(&world.manager);
+    let [path] = &awaited[..] else {
+        panic!("{awaited:?}");
     };
     let lost = Input::Lost { path: path.clone() };
     world.manager.handle_input(lost, world.now);
-    assert!(world.manager.restored_sockets().is_empty());
+    assert!(awaited_sockets(&world.manager).is_empty());
     world.assert_calls("deregister a");
     assert_eq!(world.counts(), (0, 0));
 }

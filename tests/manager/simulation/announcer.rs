@@ -11,6 +11,7 @@ use super::Simulation;
 use crate::announced::plugin;
 use crate::rng::Rng;
 use crate::script::Script;
+use crate::world::desired_sockets;
 
 /// Announces plugins at random, from a seed of its own.
 #[derive(Debug)]
@@ -111,7 +112,7 @@ impl Simulation {
         }
         world.lose_processes();
         self.node.advance(DEVICE_GRACE * 2);
-        let announced = self.node.world.manager.desired();
+        let announced = desired_sockets(&self.node.world.manager);
         let left: Vec<_> = announced.filter(|(path, _)| is_announced(path)).collect();
         assert!(left.is_empty(), "{left:?}");
     }

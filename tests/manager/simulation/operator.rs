@@ -10,6 +10,7 @@ use plugind::manager::event::EventKind;
 use plugind::manager::{Manager, PluginEvent};
 
 use crate::restored::Restored;
+use crate::world::awaited_sockets;
 
 /// The registered plugins, as the events since the last start have reported them.
 #[derive(Debug, Default)]
@@ -54,7 +55,7 @@ impl Operator {
     /// Checks that the events have reported all that the manager knows about the sockets on which
     /// no operation runs. Those that `awaited` has were registered before a restart.
     pub(super) fn check(&self, manager: &Manager, awaited: &Restored) {
-        let restored = manager.restored_sockets();
+        let restored = awaited_sockets(manager);
         for socket in manager.sockets() {
             let path = socket.path();
             if socket.operation_state().is_some() || restored.contains(path) {

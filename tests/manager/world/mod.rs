@@ -239,8 +239,11 @@ impl World {
                 self.connections.remove(&conn);
                 self.hung_up.insert(conn);
             }
-            Output::Spawn { id, program } => {
-                let is_add = self.manager.is_add_program(id);
+            Output::Spawn {
+                id,
+                program,
+                is_add,
+            } => {
                 self.spawned.push((id, program.clone(), is_add));
                 self.programs.insert(id, program);
             }
@@ -316,7 +319,7 @@ impl World {
     /// Returns the number of desired sockets, and of registered plugins.
     pub(crate) fn counts(&self) -> (usize, usize) {
         (
-            self.manager.desired().count(),
+            desired_sockets(&self.manager).count(),
             self.manager.registered().count(),
         )
     }
@@ -389,6 +392,18 @@ pub(crate) fn world_plan(manager: &Manager) -> Vec<(Action, Arc<Path>)> {
 
 /// More outputs than the manager has at one moment for a handful of sockets, or for a thousand.
 const AT_ONE_MOMENT: usize = 100_000;
+
+/// Returns the sockets of restored plugins that have been neither found nor lost yet.
+pub(crate) fn awaited_sockets(manager: &Manager) -> Vec<Arc<Path>> {
+    let awaited = manager.registered().filter_map(Registered::awaited_socket);
+    awaited.cloned().collect()
+}
+
+/// Returns every path at which a socket exists, and the socket.
+pub(crate) fn desired_sockets(manager: &Manager) -> impl Iterator<Item = (&Arc<Path>, &Desired)> {
+    let sockets = manager.sockets();
+    sockets.filter_map(|socket| Some((socket.path(), socket.desired()?)))
+}
 
 /// Returns whether the last frame is a GOAWAY frame without debug data (RFC 9113, section 6.8).
 fn ends_with_goaway(bytes: &[u8]) -> bool {

@@ -157,7 +157,7 @@ pub(crate) const MISTAKES: [Mistake; 51] = [
     },
     Mistake {
         what: "a name is not released when the operation ends",
-        wrong: "let next = self.names.let_others_pass(&before, id);",
+        wrong: "let next = manager.names.let_others_pass(&before, id);",
         finder: Finder::Simulation { seed: 1 },
     },
     Mistake {
@@ -242,7 +242,7 @@ pub(crate) const MISTAKES: [Mistake; 51] = [
     },
     Mistake {
         what: "a program is started although its plugin is not saved",
-        wrong: "self.host.run_of(id).is_some_and(|run| run.action != \"add\")",
+        wrong: "let is_add = run.as_deref().is_some_and(|run| run.action != \"add\");",
         finder: Finder::Simulation { seed: 28 },
     },
     Mistake {

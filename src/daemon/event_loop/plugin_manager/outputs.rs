@@ -91,8 +91,12 @@ impl PluginManager {
                     self.counters
                         .record_measurement(&measurement, &self.manager);
                 }
-                manager::Output::Spawn { id, program } => {
-                    self.programs.waiting.push_back((id, program));
+                manager::Output::Spawn {
+                    id,
+                    program,
+                    is_add,
+                } => {
+                    self.programs.waiting.push_back((id, program, is_add));
                 }
                 manager::Output::Kill(id) => self.kill_program(id, now),
                 manager::Output::Hangup { conn, final_bytes } => {
@@ -181,8 +185,7 @@ impl PluginManager {
     /// then. Any other run is about a plugin that is saved already, and is repeated after a
     /// restart. In strict mode, a program that other users can change is not started.
     pub(super) fn start_and_reap_programs(&mut self, now: Time) {
-        while let Some((next, program)) = self.programs.waiting.front() {
-            let next = *next;
+        while let Some(&(id, ref program, is_add)) = self.programs.waiting.front() {
             let problem = match self.trust.mode {
                 TrustMode::Warn => None,
                 TrustMode::Strict => {
@@ -193,12 +196,12 @@ impl PluginManager {
             let saved = file.map_or(Ok(()), |file| file.save(&self.manager, now));
             let reason = match (problem, saved) {
                 (Some(problem), _) => problem.to_string(),
-                (None, Err(reason)) if self.manager.is_add_program(next) => reason,
+                (None, Err(reason)) if is_add => reason,
                 _ => break,
             };
             self.programs.waiting.pop_front();
             let end = ProgramEnd::NotStarted(reason);
-            self.report_program_end(next, ProgramOutcome::silent(end), now);
+            self.report_program_end(id, ProgramOutcome::silent(end), now);
         }
         for (id, outcome) in self.programs.start_and_reap(self.poll.registry()) {
             self.report_program_end(id, outcome, now);

@@ -111,7 +111,9 @@ impl PluginManager {
             self.distrust_reasons(Some(&socket))
         };
         for why in found {
-            self.manager.distrust_endpoint(&plugin.socket, why, now);
+            let socket = plugin.socket.clone();
+            let distrusted = manager::Input::DistrustedEndpoint { socket, why };
+            self.manager.handle_input(distrusted, now);
         }
     }
 }
