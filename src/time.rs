@@ -83,11 +83,9 @@ pub(crate) const fn micros(duration: Duration) -> u64 {
 
 /// Returns a duration in nanoseconds, saturating.
 pub(crate) const fn nanos(duration: Duration) -> u64 {
-    let whole = duration.as_secs().saturating_mul(NANOS_PER_SECOND);
+    let whole = duration.as_secs().saturating_mul(1_000_000_000);
     whole.saturating_add(duration.subsec_nanos() as u64)
 }
-
-const NANOS_PER_SECOND: u64 = 1_000_000_000;
 
 /// Formats a time of day as in RFC 3339 (UTC, milliseconds), given the time since the beginning of
 /// 1970.
@@ -123,10 +121,10 @@ pub(crate) fn rfc3339_octets(since_1970: Duration) -> [u8; 24] {
 /// Returns the year, month and day of the day with this number, where 1 January 1970 is 0.
 ///
 /// Counts in years that begin in March, so that the leap day is the last day of a year, and in eras
-/// of 400 years, which all have the same number of days.
+/// of 400 years, which all have 146,097 days.
 fn date(days_since_1970: u64) -> (u64, u64, u64) {
     let days = days_since_1970 + DAYS_BEFORE_1970;
-    let (era, day_of_era) = (days / DAYS_PER_ERA, days % DAYS_PER_ERA);
+    let (era, day_of_era) = (days / 146_097, days % 146_097);
     let leap_days = day_of_era / 1460 - day_of_era / 36_524 + day_of_era / 146_096;
     let year_of_era = (day_of_era - leap_days) / 365;
     let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
@@ -137,11 +135,8 @@ fn date(days_since_1970: u64) -> (u64, u64, u64) {
     (year, month, day)
 }
 
-/// The number of days in 400 years of the Gregorian calendar.
-const DAYS_PER_ERA: u64 = 146_097;
-
 /// The number of days from 1 March of the year 0 to 1 January 1970.
-const DAYS_BEFORE_1970: u64 = 719_468;
+pub(crate) const DAYS_BEFORE_1970: u64 = 719_468;
 
 #[cfg(test)]
 mod tests {

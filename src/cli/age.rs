@@ -5,7 +5,7 @@
 use std::ops::Range;
 use std::time::Duration;
 
-use crate::time::rfc3339;
+use crate::time::{DAYS_BEFORE_1970, rfc3339};
 
 /// Returns the time from `then` until `now`, or `<unknown>` if `then` is not a time. `then` is in
 /// the format of RFC 3339, in UTC; `now` is in milliseconds since the Unix epoch. If `then` is in
@@ -77,9 +77,6 @@ fn parse_time(time: &str) -> Option<u64> {
     let millis = seconds * 1000 + millis;
     (rfc3339(Duration::from_millis(millis)) == time).then_some(millis)
 }
-
-/// The number of days from March 1 of the year 0 until January 1, 1970.
-const DAYS_BEFORE_1970: u64 = 719_468;
 
 #[cfg(test)]
 mod tests {
