@@ -107,7 +107,8 @@ impl Listener {
             return Err(SocketProblem::NotASocket);
         }
         Ok(Self {
-            acceptor: Acceptor::bind(&path, &path, MODE, group, BACKLOG)?,
+            // Its user and its group may connect.
+            acceptor: Acceptor::bind(&path, &path, 0o660, group, BACKLOG)?,
             path,
             serves_api: true,
             _lock: Some(lock),
@@ -143,9 +144,6 @@ fn remedy(problem: &SocketProblem) -> &'static str {
 
 /// The word for a socket without a path.
 const WITHOUT_PATH: &str = "passed";
-
-/// The mode of the socket: its user and its group may connect.
-const MODE: u32 = 0o660;
 
 #[cfg(test)]
 mod tests;

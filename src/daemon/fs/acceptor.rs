@@ -156,7 +156,7 @@ fn listen_at(path: &Path, mode: u32, group: Option<u32>, backlog: i32) -> io::Re
     let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
     let fd = socket(AddressFamily::Unix, SockType::Stream, flags, None)?;
     // On Linux, the file gets the mode of the socket, less the bits of the umask.
-    fchmod(&fd, Mode::from_bits_truncate(PRIVATE))?;
+    fchmod(&fd, Mode::S_IRUSR | Mode::S_IWUSR)?;
     bind(fd.as_raw_fd(), &UnixAddr::new(path)?)?;
     let finish = || {
         if group.is_some() {
@@ -190,6 +190,3 @@ pub(crate) fn remove_stale_socket(path: &Path) -> Result<(), SocketProblem> {
         Err(other) => Err(SocketProblem::Unusable(io::Error::other(other.to_string()))),
     }
 }
-
-/// The mode of a socket until it has its group.
-const PRIVATE: u32 = 0o600;

@@ -29,7 +29,7 @@ use nix::errno::Errno;
 
 use super::file_lock::{self, FileLock};
 use super::link_name::link_path;
-use super::own_file::create_dir_all;
+use super::own_file::create_public_dir;
 use super::run_dir;
 use crate::config::{
     BRIEF_LOCK_TIMEOUT, LINK_INTERVAL, LINK_RETRY, LINKS_AT_ONCE, MAX_CHANGED_LINKS, PathMap,
@@ -179,7 +179,7 @@ impl ByName {
     /// Queues the links of all registered and restored plugins, and removes the links that are not
     /// queued. Creates the directory of the links if it is missing.
     fn queue_all_and_prune(&mut self, manager: &Manager) -> io::Result<()> {
-        create_dir_all(&self.dir, MODE)?;
+        create_public_dir(&self.dir)?;
         let registered = manager.registered().map(|it| &it.plugin);
         let all = registered.chain(manager.sockets().filter_map(Socket::awaited_plugin));
         self.changed.extend(all.cloned().map(NameKey));
@@ -270,7 +270,7 @@ impl ByName {
                 Ok(())
             }
             (None, Some(target)) => {
-                create_dir_all(dir, MODE)?;
+                create_public_dir(dir)?;
                 symlink(target, path)
             }
             (Some(_), Some(target)) => {
@@ -334,9 +334,6 @@ const DIR: &str = "by-name";
 
 /// The name of a new link until it is renamed over the old one.
 const NEW: &str = ".new";
-
-/// The mode of the directories: every user may read the links.
-const MODE: u32 = 0o755;
 
 #[cfg(test)]
 mod tests;

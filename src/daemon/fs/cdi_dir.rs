@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use super::file_lock::{self, FileLock};
-use super::own_file::create_dir_all;
+use super::own_file::create_public_dir;
 use super::{permissions, state_file};
 use crate::config::{CDI_RETRY, LOCK_TIMEOUT};
 use crate::daemon::SetupError;
@@ -101,7 +101,8 @@ fn replace_or_remove(dir: &Path, name: &str, content: Option<&str>) -> io::Resul
             _ => Ok(()),
         };
     };
-    state_file::replace_file(&path, &dir.join(NEW), MODE, content.as_bytes())
+    // Runtimes of every user may read the files.
+    state_file::replace_file(&path, &dir.join(NEW), 0o644, content.as_bytes())
 }
 
 /// Creates the directory if it is missing, checks that other users cannot change it, takes its
@@ -109,7 +110,7 @@ fn replace_or_remove(dir: &Path, name: &str, content: Option<&str>) -> io::Resul
 /// An error is the reason and a remedy.
 fn try_open(dir: &Path) -> Result<CdiDir, String> {
     let unusable = |error: io::Error| format!("{error}; name a directory that is writable");
-    create_dir_all(dir, 0o755).map_err(unusable)?;
+    create_public_dir(dir).map_err(unusable)?;
     if dir.is_symlink() {
         return Err("it is a symbolic link; name the directory itself".to_owned());
     }
@@ -145,9 +146,6 @@ const FILE_PREFIX: &str = "plugind-";
 
 /// The name of the lock file, which runtimes do not read.
 const LOCK: &str = ".plugind.lock";
-
-/// The mode of the files: runtimes of every user may read them.
-const MODE: u32 = 0o644;
 
 /// The name of a new file until it is renamed over the old one.
 const NEW: &str = ".plugind.new";

@@ -48,8 +48,18 @@ pub(crate) fn remove_if_present(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Creates a directory and those above it with this mode, unless they exist.
-pub(crate) fn create_dir_all(dir: &Path, mode: u32) -> io::Result<()> {
+/// Creates a directory and those above it, unless they exist. Every user may read what it contains.
+pub(crate) fn create_public_dir(dir: &Path) -> io::Result<()> {
+    create_dir_all(dir, 0o755)
+}
+
+/// Creates a directory of plugins' sockets and those above it, unless they exist, with kubelet's
+/// mode.
+pub(crate) fn create_plugins_dir(dir: &Path) -> io::Result<()> {
+    create_dir_all(dir, 0o750)
+}
+
+fn create_dir_all(dir: &Path, mode: u32) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(mode).create(dir)
 }
 

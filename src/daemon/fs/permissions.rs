@@ -11,7 +11,8 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use nix::fcntl::OFlag;
-use nix::unistd::{AccessFlags, Uid, access};
+use nix::sys::stat::Mode;
+use nix::unistd::{AccessFlags, ROOT, Uid, access};
 
 use crate::daemon::SetupError;
 use crate::escape;
@@ -53,7 +54,7 @@ pub(crate) fn resolve_trusted_program(
     if !file.is_file() || access(&program, AccessFlags::X_OK).is_err() {
         return Err(ProgramProblem::NotExecutable);
     }
-    let owners = [ROOT, Uid::effective().as_raw()];
+    let owners = [ROOT.as_raw(), Uid::effective().as_raw()];
     check_owner_and_mode(&program, &file, &owners, false)?;
     check_directories(&program, &owners, may_be_shared)?;
     Ok(program)
@@ -80,7 +81,7 @@ pub(crate) fn resolve_trusted_directory(
 ) -> Result<PathBuf, ProgramProblem> {
     let dir = fs::canonicalize(dir).map_err(ProgramProblem::NotFound)?;
     let top = fs::metadata("/").map_err(ProgramProblem::NotFound)?.uid();
-    let owners = [ROOT, Uid::effective().as_raw(), top];
+    let owners = [ROOT.as_raw(), Uid::effective().as_raw(), top];
     check_directories(&dir.join("any"), &owners, may_be_shared)?;
     Ok(dir)
 }
@@ -116,9 +117,9 @@ pub(crate) fn read_trusted_file(path: &Path, limit: usize, follows: bool) -> io:
     let owner = found.uid();
     if !found.is_file() {
         Err(io::Error::other("it is not a regular file"))
-    } else if owner != Uid::effective().as_raw() && owner != ROOT {
+    } else if owner != Uid::effective().as_raw() && owner != ROOT.as_raw() {
         Err(io::Error::other(format!("it belongs to user {owner}")))
-    } else if found.mode() & WRITABLE_BY_OTHERS != 0 {
+    } else if is_writable_by_others(&found) {
         Err(io::Error::other("it is writable by its group or others"))
     } else {
         let mut content = Vec::new();
@@ -192,11 +193,16 @@ fn check_owner_and_mode(
     if !owners.contains(&uid) {
         return Err(ProgramProblem::Foreign { path, uid });
     }
-    let is_shared = may_be_shared && found.mode() & STICKY != 0;
-    if found.mode() & WRITABLE_BY_OTHERS != 0 && !is_shared {
+    let is_shared = may_be_shared && found.mode() & Mode::S_ISVTX.bits() != 0;
+    if is_writable_by_others(found) && !is_shared {
         return Err(ProgramProblem::Writable(path));
     }
     Ok(())
+}
+
+/// Returns whether the group of a file or all users can write to it.
+fn is_writable_by_others(found: &Metadata) -> bool {
+    found.mode() & 0o022 != 0
 }
 
 impl ProgramProblem {
@@ -211,15 +217,6 @@ impl ProgramProblem {
         }
     }
 }
-
-/// The id of root, which may do everything anyway.
-const ROOT: u32 = 0;
-
-/// The mode bits that let the group or all users write.
-const WRITABLE_BY_OTHERS: u32 = 0o022;
-
-/// The mode bit of a directory in which users can remove only their own files.
-const STICKY: u32 = 0o1000;
 
 #[cfg(test)]
 mod tests {
@@ -283,7 +280,7 @@ mod tests {
             );
 
             chmod(&program, 0o755);
-            chmod(dir.path(), mode | STICKY);
+            chmod(dir.path(), mode | 0o1000);
             let problem = resolve_trusted_program(&program, true).unwrap_err();
             let dir = program.parent().unwrap();
             assert!(matches!(problem, ProgramProblem::Writable(path) if path == dir));
@@ -309,7 +306,7 @@ mod tests {
 
     #[test]
     fn a_file_in_a_directory_that_others_can_change_is_refused() {
-        for mode in [0o775, 0o757, 0o777 | STICKY] {
+        for mode in [0o775, 0o757, 0o1777] {
             let dir = tempfile::tempdir().unwrap();
             chmod(dir.path(), mode);
             let real = dir.path().canonicalize().unwrap();
@@ -320,7 +317,7 @@ mod tests {
 
     #[test]
     fn a_file_below_a_directory_that_others_can_change_is_refused() {
-        for (mode, is_trusted) in [(0o777, false), (0o777 | STICKY, true)] {
+        for (mode, is_trusted) in [(0o777, false), (0o1777, true)] {
             let dir = tempfile::tempdir().unwrap();
             let own = dir.path().join("own");
             fs::create_dir(&own).unwrap();
@@ -336,7 +333,7 @@ mod tests {
         let own = dir.path().join("own");
         fs::create_dir(&own).unwrap();
         chmod(&own, 0o755);
-        chmod(dir.path(), 0o777 | STICKY);
+        chmod(dir.path(), 0o1777);
         assert!(resolve_trusted_directory(&own, true).is_ok());
         let found = resolve_trusted_directory(&own, false);
         assert!(
@@ -364,7 +361,7 @@ mod tests {
             let test = format!("{module}::a_program_of_another_user_is_refused");
             return inside(&test, "true", || {
                 let shell = Path::new("/bin/sh").canonicalize().unwrap();
-                if fs::metadata(&shell).unwrap().uid() == ROOT {
+                if fs::metadata(&shell).unwrap().uid() == ROOT.as_raw() {
                     return skip("root cannot give files away in this user namespace");
                 }
                 let problem = resolve_trusted_program(&shell, true).unwrap_err();

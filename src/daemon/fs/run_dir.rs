@@ -9,6 +9,7 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
+use nix::sys::stat::Mode;
 use nix::unistd::Uid;
 
 use crate::config::Config;
@@ -53,16 +54,16 @@ pub(crate) type Unusable = (PathBuf, RunDirProblem);
 /// exclude each other.
 pub(crate) fn open(named: Option<&Path>) -> Result<PathBuf, Unusable> {
     if let Some(dir) = named {
-        return create_or_check(dir, MODE);
+        return create_or_check(dir, Access::Shared);
     }
     let uid = Uid::effective();
     if uid.is_root() {
-        match create_or_check(Path::new(ROOT_DIR), MODE) {
+        match create_or_check(Path::new(ROOT_DIR), Access::Shared) {
             Err((_, problem)) if problem.is_denied => {}
             other => return other,
         }
     }
-    create_or_check(&own_dir(uid), PRIVATE)
+    create_or_check(&own_dir(uid), Access::Private)
 }
 
 /// Returns the path of the API socket in a run directory.
@@ -88,7 +89,7 @@ pub(crate) fn is_run_dir(dir: &Path, config: &Config) -> bool {
 pub(crate) fn default_api_socket() -> PathBuf {
     let uid = Uid::effective();
     let socket = api_socket(Path::new(ROOT_DIR));
-    let own = check_owner_and_mode(&own_dir(uid), PRIVATE).map(|dir| api_socket(&dir));
+    let own = check_owner_and_mode(&own_dir(uid), Access::Private).map(|dir| api_socket(&dir));
     let is_first = !uid.is_root() || !socket.exists();
     let own = own.ok().filter(|own| is_first && own.exists());
     own.unwrap_or(socket)
@@ -115,26 +116,39 @@ fn runtime_dir(uid: Uid) -> Option<PathBuf> {
     named.into_iter().chain([usual]).find(is_own)
 }
 
-/// Creates a directory with this mode if it is missing, and checks an existing one as
+/// The users that may use a directory. The value is the mode of a directory that is created.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Access {
+    /// Other users may read and search the directory.
+    Shared = 0o755,
+    /// Only the owner may use the directory.
+    Private = 0o700,
+}
+
+/// Creates a directory with this access if it is missing, and checks an existing one as
 /// [`check_owner_and_mode`] does.
-fn create_or_check(dir: &Path, mode: u32) -> Result<PathBuf, Unusable> {
+fn create_or_check(dir: &Path, access: Access) -> Result<PathBuf, Unusable> {
+    let mode = access as u32;
     let created = DirBuilder::new().mode(mode).create(dir);
     // The mode must not depend on the umask: other users need to reach the API and the links.
     match created.and_then(|()| fs::set_permissions(dir, Permissions::from_mode(mode))) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
             Err((dir.to_owned(), RunDirProblem::unusable(&error)))
         }
-        _ => check_owner_and_mode(dir, mode),
+        _ => check_owner_and_mode(dir, access),
     }
 }
 
 /// Checks that a directory belongs to this user, and that other users cannot change it or, if
-/// `mode` is [`PRIVATE`], access it at all. Returns its path.
-fn check_owner_and_mode(dir: &Path, mode: u32) -> Result<PathBuf, Unusable> {
+/// it is private, access it at all. Returns its path.
+fn check_owner_and_mode(dir: &Path, access: Access) -> Result<PathBuf, Unusable> {
     let found = fs::symlink_metadata(dir)
         .map_err(|error| (dir.to_owned(), RunDirProblem::unusable(&error)))?;
     let (shown, bits) = (escape::path(dir), found.mode() & 0o7777);
-    let open = if mode == PRIVATE { 0o077 } else { 0o022 };
+    let open = match access {
+        Access::Shared => 0o022,
+        Access::Private => 0o077,
+    };
     let other = format!("remove {shown}, or name another directory with --run-dir");
     let (why, remedy) = if !found.is_dir() {
         ("it is not a directory".to_owned(), other)
@@ -145,10 +159,11 @@ fn check_owner_and_mode(dir: &Path, mode: u32) -> Result<PathBuf, Unusable> {
     } else {
         let why = format!("its mode, {bits:04o}, gives other users access");
         let own = "name a directory of the daemon's own with --run-dir";
-        match mode {
-            _ if bits & STICKY != 0 => (why, own.to_owned()),
-            PRIVATE => (why, format!("run chmod go-rwx {shown}")),
-            _ => (why, format!("run chmod go-w {shown}")),
+        match access {
+            // A directory that all users share, such as /tmp.
+            _ if bits & Mode::S_ISVTX.bits() != 0 => (why, own.to_owned()),
+            Access::Private => (why, format!("run chmod go-rwx {shown}")),
+            Access::Shared => (why, format!("run chmod go-w {shown}")),
         }
     };
     let problem = RunDirProblem {
@@ -161,7 +176,7 @@ fn check_owner_and_mode(dir: &Path, mode: u32) -> Result<PathBuf, Unusable> {
 
 /// Creates the directory of the lock files, which other users cannot search. Returns its path.
 pub(crate) fn create_locks_dir(run_dir: &Path) -> Result<PathBuf, Unusable> {
-    create_or_check(&run_dir.join(LOCKS), PRIVATE)
+    create_or_check(&run_dir.join(LOCKS), Access::Private)
 }
 
 /// The run directory of root.
@@ -173,18 +188,9 @@ const API_SOCKET: &str = "plugind.sock";
 /// The name of the directory of the lock files in the run directory.
 const LOCKS: &str = "locks";
 
-/// The mode bit of a directory in which users can remove only their own files, such as /tmp.
-const STICKY: u32 = 0o1000;
-
 /// The name of the run directory in a user's runtime directory, and the beginning of its name in
 /// /tmp.
 const NAME: &str = "plugind";
-
-/// The mode of a run directory that other users may read and search.
-const MODE: u32 = 0o755;
-
-/// The mode of a directory that only its owner may use.
-const PRIVATE: u32 = 0o700;
 
 #[cfg(test)]
 mod tests {
@@ -207,7 +213,7 @@ mod tests {
             assert_eq!(create_locks_dir(&dir).unwrap(), dir.join("locks"));
         }
         let mode = fs::metadata(dir.join("locks")).unwrap().mode();
-        assert_eq!(mode & 0o7777, PRIVATE);
+        assert_eq!(mode & 0o7777, 0o700);
     }
 
     #[test]

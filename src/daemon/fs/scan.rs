@@ -16,7 +16,7 @@ use nix::sys::stat::SFlag;
 
 use super::mounts::Mounts;
 use super::open_path::{OpenError, examine, open_path};
-use super::own_file::create_dir_all;
+use super::own_file::create_plugins_dir;
 use super::stat::Stat;
 use crate::watch::{Cause, Entry, EntryKind, Listing, Place, Problem};
 use crate::{config, escape};
@@ -94,7 +94,7 @@ pub(crate) fn cause(error: &io::Error) -> Cause {
 
 /// Creates a directory and those above it, unless they exist.
 pub(crate) fn create_dir(dir: &Path) -> Result<(), Problem> {
-    create_dir_all(dir, MODE).map_err(|error| match error.kind() {
+    create_plugins_dir(dir).map_err(|error| match error.kind() {
         ErrorKind::AlreadyExists => Problem::NotADirectory,
         _ if is_absent(dir) => Problem::NotCreated(cause(&error)),
         // The directory may exist below one that cannot be searched now.
@@ -180,9 +180,6 @@ fn read_problem(error: &io::Error) -> Problem {
         _ => Problem::NotRead(cause(error)),
     }
 }
-
-/// The mode of a plugins directory that is created (kubelet: the same).
-const MODE: u32 = 0o750;
 
 #[cfg(test)]
 mod tests {
@@ -273,7 +270,7 @@ mod tests {
         create_dir(&nested).unwrap();
         create_dir(&nested).unwrap();
         let mode = fs::metadata(&nested).unwrap().mode() & 0o777;
-        assert_eq!(mode & !MODE, 0, "{mode:o}");
+        assert_eq!(mode & !0o750, 0, "{mode:o}");
     }
 
     #[test]

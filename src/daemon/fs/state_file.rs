@@ -81,7 +81,7 @@ impl StateFile {
     /// room later, but a missing directory will not appear.
     fn check_writable(&self) -> io::Result<()> {
         let new = new_path(&self.path);
-        match create_file(&new, MODE) {
+        match create_file(&new, 0o600) {
             Ok(_) => fs::remove_file(new)?,
             Err(error) => match Errno::from_raw(error.raw_os_error().unwrap_or(0)) {
                 // Left behind by a daemon that was killed: the first version replaces it.
@@ -168,8 +168,9 @@ impl StateFile {
         let Some(boot) = self.boot.as_ref().filter(|_| is_changed) else {
             return Ok(());
         };
-        let mut state = manager.snapshot(boot);
-        replace_file(&self.path, &new_path(&self.path), MODE, &state.encode())?;
+        let (mut state, new) = (manager.snapshot(boot), new_path(&self.path));
+        // Only the daemon's user may read the file.
+        replace_file(&self.path, &new, 0o600, &state.encode())?;
         self.written = manager.revision();
         self.record_success(state.left_out_count());
         Ok(())
@@ -239,9 +240,6 @@ fn create_file(path: &Path, mode: u32) -> io::Result<File> {
     let mut options = File::options();
     options.write(true).create_new(true).mode(mode).open(path)
 }
-
-/// The mode of the file: only its user may read it.
-const MODE: u32 = 0o600;
 
 /// The file with the kernel's id of the current boot (`random(4)`).
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use mio::Poll;
 use nix::fcntl::OFlag;
+use nix::sys::stat::Mode;
 use nix::unistd::{AccessFlags, Uid, access};
 
 use super::probe::{self, Outcome, probe};
@@ -188,13 +189,15 @@ impl Doctor {
 
     /// Adds a finding for the sockets that not every user may connect to.
     fn assess_access(&mut self, report: &probe::Report) {
-        let allows = |path: &Path, others: u32| {
+        let allows = |path: &Path, others: Mode| {
             let held = open_path(path, OFlag::empty(), &self.mounts).ok();
             let found = held.and_then(|held| held.metadata().ok());
-            found.is_none_or(|found| found.mode() & others != 0)
+            found.is_none_or(|found| found.mode() & others.bits() != 0)
         };
+        // To connect, other users need to write to the socket, and to search the directories above.
         let is_closed = |path: &&Path| {
-            !allows(path, WRITE) || !path.ancestors().skip(1).all(|dir| allows(dir, SEARCH))
+            let mut dirs = path.ancestors().skip(1);
+            !allows(path, Mode::S_IWOTH) || !dirs.all(|dir| allows(dir, Mode::S_IXOTH))
         };
         let sockets = report.sockets.keys().map(|path| &**path);
         let closed: Vec<&Path> = sockets.filter(is_closed).collect();
@@ -373,12 +376,6 @@ const ROOTS: [&str; 3] = [DEFAULT_ROOT_DIR, "/var/lib/k0s/kubelet", MICROK8S];
 
 /// The root directory of MicroK8s.
 const MICROK8S: &str = "/var/snap/microk8s/common/var/lib/kubelet";
-
-/// The permission that other users need on a socket to connect to it.
-const WRITE: u32 = 0o002;
-
-/// The permission that other users need on each directory above the socket.
-const SEARCH: u32 = 0o001;
 
 /// The time in which all plugins of a directory have to answer: much more than they need.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(3);

@@ -3,6 +3,7 @@
 use std::fs::{self, File};
 use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::FileTypeExt as _;
+use std::os::unix::net::SocketAddr;
 use std::path::Path;
 
 use mio::Registry;
@@ -10,7 +11,7 @@ use mio::Registry;
 use crate::config::BACKLOG;
 use crate::daemon::fs::acceptor::{Acceptor, SocketProblem, remove_stale_socket};
 use crate::daemon::fs::inotify::{Inotify, describe};
-use crate::daemon::fs::own_file::{create_dir_all, remove_if_present};
+use crate::daemon::fs::own_file::{create_plugins_dir, remove_if_present};
 use crate::daemon::source::Source;
 use crate::escape;
 use crate::registration::SOCKET;
@@ -29,7 +30,7 @@ pub(super) struct Directory {
 ///
 /// kubelet removes them, too, but without checking whether another kubelet is running.
 pub(super) fn create_and_clear(dir: &Path) -> Result<(), SocketProblem> {
-    create_dir_all(dir, MODE)?;
+    create_plugins_dir(dir)?;
     remove_stale_socket(&dir.join(SOCKET))?;
     for entry in fs::read_dir(dir)? {
         let path = entry?.path();
@@ -46,7 +47,7 @@ impl Directory {
     /// Creates the directory if it is missing, watches it if possible, and listens on
     /// `kubelet.sock` in it, replacing a stale socket. Adds both to the loop of `registry`.
     pub(super) fn open(dir: &Path, registry: &Registry) -> Result<Self, SocketProblem> {
-        create_dir_all(dir, MODE)?;
+        create_plugins_dir(dir)?;
         // The watch begins before the socket is created, so that no removal of the socket is
         // missed.
         let token = Source::DevicePluginsDir.token();
@@ -84,12 +85,13 @@ impl Directory {
 /// Listens on the socket in `dir`, whose path may be too long for an address.
 fn listen(dir: &Path) -> Result<Acceptor, SocketProblem> {
     let socket = dir.join(SOCKET);
-    if socket.as_os_str().len() <= LONGEST_ADDRESS {
-        return Acceptor::bind(&socket, &socket, SOCKET_MODE, None, BACKLOG);
+    let mode = 0o600; // Whatever the umask is (kubelet: 0777 less its umask, usually 0755).
+    if SocketAddr::from_pathname(&socket).is_ok() {
+        return Acceptor::bind(&socket, &socket, mode, None, BACKLOG);
     }
     let held = File::open(dir)?;
     let within = format!("/proc/self/fd/{}/{SOCKET}", held.as_raw_fd());
-    Acceptor::bind(&socket, within.as_ref(), SOCKET_MODE, None, BACKLOG)
+    Acceptor::bind(&socket, within.as_ref(), mode, None, BACKLOG)
 }
 
 /// Returns what can be done about a `kubelet.sock` that cannot be served.
@@ -101,12 +103,3 @@ pub(in crate::daemon) fn remedy(problem: &SocketProblem) -> &'static str {
         _ => "name a directory that can be written to",
     }
 }
-
-/// The mode of the socket, whatever the umask is (kubelet: 0777 less its umask, usually 0755).
-const SOCKET_MODE: u32 = 0o600;
-
-/// The mode of a directory that is created (kubelet: 0750).
-const MODE: u32 = 0o750;
-
-/// The maximum length of the path in a socket address (octets): `sun_path` less its final NUL.
-const LONGEST_ADDRESS: usize = 107;

@@ -24,7 +24,9 @@ pub(super) struct Listener {
 impl Listener {
     /// Listens at `path`, replacing a stale socket, as plugins do.
     pub(super) fn open(path: &Path, socket: Socket) -> Result<Self, SetupError> {
-        let acceptor = Acceptor::bind(path, path, MODE, None, BACKLOG).map_err(|problem| {
+        // The socket is for its user only. With a backlog of -1, as many clients may wait as Linux
+        // allows, as in Go.
+        let acceptor = Acceptor::bind(path, path, 0o700, None, -1).map_err(|problem| {
             let path = escape::path(path);
             SetupError::Unusable(format!("cannot listen on {path}: {problem}"))
         })?;
@@ -79,13 +81,6 @@ impl KubeletSocket {
         Ok(was_created)
     }
 }
-
-/// The number of clients that may wait for a plugin to accept them: the most that Linux allows, as
-/// in Go.
-const BACKLOG: i32 = -1;
-
-/// The mode of a socket that is listened on: it is for its user only.
-const MODE: u32 = 0o700;
 
 #[cfg(test)]
 mod tests {
