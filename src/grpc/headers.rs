@@ -58,11 +58,12 @@ impl Timeout {
     /// fits, so that the server does not give up before the client. The value is never 0, because
     /// gRPC requires a positive integer.
     fn at_least(duration: Duration) -> Self {
-        let (mut value, mut letter) = (LARGEST, b'H');
+        let largest = 99_999_999; // Eight digits.
+        let (mut value, mut letter) = (largest, b'H');
         for (unit, its_letter) in UNITS {
             // A duration of 2^64 nanoseconds or more (584 years) becomes the largest value.
             match u64::try_from(duration.as_nanos().max(1)) {
-                Ok(nanos) if nanos.div_ceil(unit) <= LARGEST => {
+                Ok(nanos) if nanos.div_ceil(unit) <= largest => {
                     (value, letter) = (nanos.div_ceil(unit), its_letter);
                     break;
                 }
@@ -123,9 +124,6 @@ const KEPT_CONTENT_TYPE: usize = 64;
 
 /// The largest number of digits in a value of `grpc-timeout`.
 const DIGITS: usize = 8;
-
-/// The largest value with `DIGITS` digits.
-const LARGEST: u64 = 99_999_999;
 
 /// The decimal digits.
 const DECIMAL: &[u8; 10] = b"0123456789";

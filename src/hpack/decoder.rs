@@ -147,15 +147,14 @@ fn decode_string(rest: &mut &[u8], out: &mut Vec<u8>) -> Result<(), Error> {
     let length = integer::decode(rest, 7)?;
     let (octets, behind) = rest.split_at_checked(length).ok_or(Error::Truncated)?;
     *rest = behind;
-    if first & HUFFMAN != 0 {
+    // RFC 7541 §5.2: "A one-bit flag, H, indicating whether or not the octets of the string are
+    // Huffman encoded."
+    if first & 0b1000_0000 != 0 {
         return huffman::decode(octets, out);
     }
     out.extend_from_slice(octets);
     Ok(())
 }
-
-/// The bit above a string length that is set if the string is Huffman-coded.
-const HUFFMAN: u8 = 0x80;
 
 #[cfg(test)]
 mod tests {

@@ -46,7 +46,7 @@ impl Encoded {
         if let Some(index) = table::static_index(name) {
             self.push_integer(index, 4);
         } else {
-            self.push_integer(LITERAL_NAME, 4);
+            self.push_integer(0, 4); // Not an index: the name follows.
             self.push_string(name);
         }
         self.push_string(value);
@@ -83,10 +83,6 @@ impl Encoded {
 
 /// The capacity in octets: enough for the fields after the path of a gRPC request, and some more.
 const CAPACITY: usize = 64;
-
-/// RFC 7541 §6.2.2: "A value 0 is used in place of the 4-bit index, followed by the header field
-/// name."
-pub(super) const LITERAL_NAME: usize = 0;
 
 #[cfg(test)]
 mod tests {

@@ -4,7 +4,7 @@
 //! contains the name; other strings are sent without Huffman coding. All common decoders read this
 //! subset of RFC 7541 alike.
 
-use super::encoded::{Encoded, LITERAL_NAME};
+use super::encoded::Encoded;
 use super::{integer, table};
 
 /// A header block that is being written.
@@ -31,7 +31,8 @@ impl<'a> Encoder<'a> {
     /// §4.2: "A change in the maximum size of the dynamic table is signaled via a dynamic table
     /// size update". Whatever size the peer's SETTINGS allow, 0 is within it.
     pub fn begin(out: &'a mut Vec<u8>) -> Self {
-        integer::encode(0, 5, SIZE_UPDATE, out);
+        // RFC 7541 §6.3: "A dynamic table size update starts with the '001' 3-bit pattern".
+        integer::encode(0, 5, 0b0010_0000, out);
         Self { out, list_size: 0 }
     }
 
@@ -39,7 +40,10 @@ impl<'a> Encoder<'a> {
     pub fn field(&mut self, name: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> &mut Self {
         let (name, value) = (name.as_ref(), value.as_ref());
         let index = table::static_index(name);
-        integer::encode(index.unwrap_or(LITERAL_NAME), 4, WITHOUT_INDEXING, self.out);
+        // RFC 7541 §6.2.2: "A literal header field without indexing representation starts with the
+        // '0000' 4-bit pattern. [...] A value 0 is used in place of the 4-bit index, followed by
+        // the header field name."
+        integer::encode(index.unwrap_or(0), 4, 0b0000_0000, self.out);
         if index.is_none() {
             self.push_string(name);
         }
@@ -58,20 +62,11 @@ impl<'a> Encoder<'a> {
 
     #[inline]
     fn push_string(&mut self, octets: &[u8]) {
-        integer::encode(octets.len(), 7, PLAIN, self.out);
+        // RFC 7541 §5.2: the first bit is clear if the string is not Huffman-coded.
+        integer::encode(octets.len(), 7, 0b0000_0000, self.out);
         self.out.extend_from_slice(octets);
     }
 }
-
-/// RFC 7541 §6.3: "A dynamic table size update starts with the '001' 3-bit pattern".
-const SIZE_UPDATE: u8 = 0b0010_0000;
-
-/// RFC 7541 §6.2.2: "A literal header field without indexing representation starts with the '0000'
-/// 4-bit pattern."
-const WITHOUT_INDEXING: u8 = 0;
-
-/// RFC 7541 §5.2: the bit above a string length is clear if the string is not Huffman-coded.
-const PLAIN: u8 = 0;
 
 #[cfg(test)]
 mod tests {

@@ -18,8 +18,9 @@ use super::Error;
 
 /// Decodes `input` and appends the result to `out`.
 pub(super) fn decode(input: &[u8], out: &mut Vec<u8>) -> Result<(), Error> {
-    // This memory is proportional to the octets received, not to an announced length.
-    out.reserve(input.len() * 8 / SHORTEST_CODE);
+    // The shortest code has 5 bits. This memory is proportional to the octets received, not to an
+    // announced length.
+    out.reserve(input.len() * 8 / 5);
     let mut bits = Bits {
         buffer: u64::MAX,
         count: 0,
@@ -224,9 +225,6 @@ const fn count_codes_of_length(bits: u32) -> u32 {
 /// The end-of-string symbol, which follows the 256 octets. Padding is a prefix of its code; the
 /// whole code must not be sent.
 const EOS: usize = 256;
-
-/// The number of bits in the shortest code, which bounds how much longer a decoded string can be.
-const SHORTEST_CODE: usize = 5;
 
 /// The maximum number of bits in a code that is looked up in `SHORT`: enough for all letters, all
 /// digits and the punctuation that is common in header fields.

@@ -65,7 +65,7 @@ impl Table {
     /// caller ends the literal by [`insert`](Self::insert) or [`drop_literal`](Self::drop_literal).
     pub(super) fn literal_buf(&mut self) -> &mut Vec<u8> {
         if self.octets.capacity() == 0 {
-            self.octets.reserve(LIKELY_OCTETS);
+            self.octets.reserve(128); // For the fields that a gRPC server usually adds.
         }
         &mut self.octets
     }
@@ -256,9 +256,6 @@ const LONGEST_NAME: usize = 27;
 
 /// The overhead that RFC 7541 §4.1 counts for each entry.
 const ENTRY_OVERHEAD: usize = 32;
-
-/// A typical size in octets of the fields that a gRPC server adds to the dynamic table.
-const LIKELY_OCTETS: usize = 128;
 
 /// The static table: RFC 7541 appendix A. The first entry has the index 1.
 #[rustfmt::skip]

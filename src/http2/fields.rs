@@ -7,6 +7,7 @@
 
 use smallvec::SmallVec;
 
+use super::KEPT_OCTETS;
 use super::error::{Malformed, StreamError};
 use crate::budget::{grow_capacity, spilled_octets};
 use crate::config;
@@ -291,10 +292,6 @@ const CONNECTION_FIELDS: [&[u8]; 5] = [
 
 /// A typical size of the fields in a header block of a gRPC server (octets).
 const LIKELY_OCTETS: usize = 128;
-
-/// The maximum memory for names and values that is kept between blocks (octets): several times an
-/// ordinary response.
-const KEPT_OCTETS: usize = 1024;
 
 #[cfg(test)]
 mod tests {

@@ -153,3 +153,6 @@ pub use stream_id::StreamId;
 
 // Used to write header blocks with fields that are always the same.
 pub(crate) use crate::hpack::{Encoded, Encoder};
+
+/// The memory that a buffer keeps while it is empty (octets): several times an ordinary response.
+const KEPT_OCTETS: usize = 1024;

@@ -11,10 +11,10 @@
 //!                ^sent             ^next_frame                  ^queue
 //! ```
 
-use super::StreamId;
 use super::frame::{HEAD, Head};
 use super::frame_type::FrameType;
 use super::settings::{ENTRY, SettingId};
+use super::{KEPT_OCTETS, StreamId};
 use crate::config;
 
 /// A buffer of frames to send.
@@ -43,7 +43,8 @@ impl Outbox {
     /// RFC 9113 §3.4: "In HTTP/2, each endpoint is required to send a connection preface as a
     /// final confirmation of the protocol in use".
     pub(super) fn new(preface: &[u8], settings: &[(SettingId, u32)]) -> Self {
-        let mut octets = Vec::with_capacity(INITIAL);
+        // The preface, SETTINGS and a small call fit.
+        let mut octets = Vec::with_capacity(384);
         octets.extend_from_slice(preface);
         let length = settings.len() * ENTRY;
         octets.extend_from_slice(&Head::new(FrameType::SETTINGS, 0, 0, length).encode());
@@ -162,10 +163,10 @@ impl Outbox {
         self.clear();
     }
 
-    /// Empties the buffer, and frees its memory above [`KEPT`].
+    /// Empties the buffer, and frees its memory above [`KEPT_OCTETS`].
     fn clear(&mut self) {
         self.octets.clear();
-        self.octets.shrink_to(KEPT);
+        self.octets.shrink_to(KEPT_OCTETS);
         (self.sent, self.next_frame, self.queue, self.control_frames) = (0, 0, 0, 0);
     }
 
@@ -188,12 +189,6 @@ impl Outbox {
         debug_assert!(self.queue <= self.octets.len());
     }
 }
-
-/// The initial capacity of the buffer (octets): the preface, SETTINGS and a small call fit.
-const INITIAL: usize = 384;
-
-/// The largest capacity that an idle connection keeps (octets).
-const KEPT: usize = 1024;
 
 #[cfg(test)]
 mod tests {

@@ -75,7 +75,8 @@ fn detect_http1_request(octets: &[u8], ended: bool) -> Detected {
         return Err(OtherProtocol::Http1Request);
     }
     let may_be_http1 = parsed.is_ok() && octets.len() < STATUS_LINE;
-    let may_be_tls = octets.len() < TLS_RECORD;
+    // The type of a TLS record and its version take three octets.
+    let may_be_tls = octets.len() < 3;
     if (may_be_http1 || may_be_tls) && !ended {
         return Ok(false);
     }
@@ -101,10 +102,6 @@ const HTTP1: &[u8] = b"HTTP/1.";
 /// The number of octets that are searched for the status of an HTTP/1 response, or for the version
 /// of a request.
 const STATUS_LINE: usize = 64;
-
-/// The number of octets that distinguish TLS from anything else: the type of a record and its
-/// version.
-const TLS_RECORD: usize = 3;
 
 /// The number of octets kept of an unknown protocol: enough to recognise it, too few to fill a log.
 const KEPT: usize = 32;

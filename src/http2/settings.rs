@@ -117,7 +117,7 @@ impl Settings {
             SettingId::INITIAL_WINDOW_SIZE => self.initial_window_size = value,
             // "The value advertised by an endpoint MUST be between this initial value [2^14] and
             // the maximum allowed frame size (2^24-1 or 16,777,215 octets), inclusive."
-            SettingId::MAX_FRAME_SIZE if (INITIAL_MAX_FRAME_SIZE..=MAX_FRAME).contains(&value) => {
+            SettingId::MAX_FRAME_SIZE if (INITIAL_MAX_FRAME_SIZE..=16_777_215).contains(&value) => {
                 self.max_frame_size = value;
             }
             SettingId::MAX_HEADER_LIST_SIZE => self.max_header_list_size = Some(value),
@@ -134,9 +134,6 @@ impl Settings {
 
 /// The initial window of a stream and of the connection (RFC 9113 §6.9.2).
 pub(super) const INITIAL_WINDOW: u32 = 65_535;
-
-/// The largest payload that a frame head can announce: 2^24-1.
-const MAX_FRAME: u32 = 16_777_215;
 
 #[cfg(test)]
 mod tests {

@@ -23,8 +23,9 @@ pub(super) struct Streams {
     pub(super) open: SmallVec<[Stream; 1]>,
     /// The highest stream that was opened, always by the client: a server does not push.
     highest: u32,
-    /// The last streams that ended, most recent first.
-    ended: [Option<Ended>; REMEMBERED],
+    /// The last streams that ended, most recent first. A few are enough: a peer that confuses the
+    /// state of a stream does so soon after its end.
+    ended: [Option<Ended>; 8],
 }
 
 /// A record of a stream that ended.
@@ -53,7 +54,7 @@ impl Streams {
             role,
             open: SmallVec::new(),
             highest: 0,
-            ended: [None; REMEMBERED],
+            ended: [None; 8],
         }
     }
 
@@ -179,10 +180,6 @@ impl Streams {
         self.ended[0] = Some(Ended { stream, by_peer });
     }
 }
-
-/// The number of ended streams of which the side that ended them is remembered: a peer that
-/// confuses the state of a stream does so soon after its end.
-const REMEMBERED: usize = 8;
 
 #[cfg(test)]
 mod tests {

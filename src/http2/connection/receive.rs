@@ -100,11 +100,8 @@ impl Connection {
     fn receive_headers(&mut self, head: Head, payload: &[u8]) -> Received {
         let id = head.stream()?;
         let unpadded = head.unpadded(payload)?;
-        let priority = if head.has_flag(flag::PRIORITY) {
-            PRIORITY
-        } else {
-            0
-        };
+        // A priority is a stream dependency of four octets and a weight of one.
+        let priority = if head.has_flag(flag::PRIORITY) { 5 } else { 0 };
         let fragment = unpadded.get(priority..);
         let fragment = fragment.ok_or(Violation::FrameLength(head.kind))?;
         let end_stream = head.has_flag(flag::END_STREAM);
@@ -233,7 +230,7 @@ impl Connection {
     /// cannot be reset, so the error ends the connection.
     fn receive_priority(&mut self, head: Head) -> Received {
         head.stream()?;
-        if head.length as usize != PRIORITY {
+        if head.length != 5 {
             return Err(Violation::FrameLength(head.kind));
         }
         self.count_frame_without_progress()
@@ -386,6 +383,3 @@ impl Connection {
         self.flood.count_cancelled_request(self.now)
     }
 }
-
-/// The length of a priority: a stream dependency of four octets and a weight of one.
-const PRIORITY: usize = 5;
