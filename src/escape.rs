@@ -51,6 +51,17 @@ pub(crate) fn escaped(text: &str) -> Cow<'_, str> {
     self::text(text).to_string().into()
 }
 
+/// Returns the items of a list, which are escaped already, separated by commas. A long list ends in
+/// the number of the items that are left out.
+pub(crate) fn list(items: impl ExactSizeIterator<Item = impl fmt::Display>) -> String {
+    let more = items.len().saturating_sub(MAX_LISTED);
+    let shown: Vec<String> = items.take(MAX_LISTED).map(|it| it.to_string()).collect();
+    match more {
+        0 => shown.join(","),
+        _ => format!("{},...({more} more)", shown.join(",")),
+    }
+}
+
 /// Returns a text whose untrusted parts should already be escaped, made safe to show in case they
 /// are not: escaped like [`bytes`], but without doubled backslashes.
 pub(crate) fn composed_text(text: &[u8]) -> String {
@@ -217,6 +228,9 @@ static PLAIN: [bool; 256] = {
 /// The maximum length of one text that is shown: enough for any honest name or message, too little
 /// to fill a log (bytes).
 const MAX_SHOWN: usize = 1024;
+
+/// The maximum number of items of a list that are shown in one line: enough to look into the cause.
+pub(crate) const MAX_LISTED: usize = 8;
 
 #[cfg(test)]
 mod tests {

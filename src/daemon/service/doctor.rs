@@ -108,7 +108,7 @@ struct Doctor {
 }
 
 impl Doctor {
-    /// Adds a finding with the first [`MAX_SHOWN`] of the paths, and the number of all.
+    /// Adds a finding with the first [`escape::MAX_LISTED`] of the paths, and the number of all.
     fn add_finding(
         &mut self,
         level: Level,
@@ -117,7 +117,7 @@ impl Doctor {
         message: impl Into<String>,
         remedy: impl Into<String>,
     ) {
-        let first = paths.iter().take(MAX_SHOWN);
+        let first = paths.iter().take(escape::MAX_LISTED);
         self.findings.push(Finding {
             level,
             check,
@@ -260,7 +260,7 @@ impl Doctor {
     fn examine_kubelets(&mut self, named: &[PathBuf]) {
         let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
         let kubelets = processes.filter_map(|it| Some((it.path(), kubelet_root(&it.path())?)));
-        for (process, root) in kubelets.take(MAX_SHOWN) {
+        for (process, root) in kubelets.take(escape::MAX_LISTED) {
             let process = process.display();
             let (level, message, remedy) = if self.is_named(&root.join(PLUGINS_DIR), named) {
                 let remedy = "stop one of them, or use plugind run --observe";
@@ -299,7 +299,8 @@ impl Doctor {
     fn examine_descriptors(&mut self, sockets: usize) {
         let limit = descriptors::hard_limit();
         let leases = MAX_LEASES.min(limit / 8);
-        let needed = DESCRIPTOR_RESERVE + leases + sockets.max(LEAST_SOCKETS) * PER_SOCKET;
+        let sockets = sockets.max(16); // A node is expected to have some plugins.
+        let needed = DESCRIPTOR_RESERVE + leases + sockets * PER_SOCKET;
         let (level, remedy) = if limit < needed {
             let problem = Problem::NotWatched(Cause::DescriptorsUsedUp);
             (Level::Warning, problem.remedy())
@@ -383,16 +384,10 @@ const PROBE_TIMEOUT: Duration = Duration::from_secs(3);
 /// The name of the checks of a plugins directory.
 const DIRECTORY: &str = "directory";
 
-/// The maximum number of paths in a finding, and the maximum number of kubelets that are reported.
-const MAX_SHOWN: usize = 8;
-
 /// The number of descriptors to provide for each plugin. Its registration needs one, and at most
 /// half of all descriptors are used for registrations; a registered plugin needs some for its
 /// process and for the connections that its handler keeps open.
 const PER_SOCKET: usize = 4;
-
-/// The least number of sockets for which there should be descriptors: a node with some plugins.
-const LEAST_SOCKETS: usize = 16;
 
 #[cfg(test)]
 mod tests {

@@ -97,22 +97,19 @@ impl fmt::Display for Driver {
         if let Some(most) = self.max_volumes {
             write!(f, " max_volumes={most}")?;
         }
-        for (at, (kind, place)) in self.topology.iter().take(SHOWN_SEGMENTS).enumerate() {
-            f.write_str(if at == 0 { " topology=" } else { "," })?;
-            write!(f, "{}={}", escape::text(kind), escape::text(place))?;
+        if self.topology.is_empty() {
+            return Ok(());
         }
-        match self.topology.len().saturating_sub(SHOWN_SEGMENTS) {
-            0 => Ok(()),
-            more => write!(f, ",...({more} more)"),
-        }
+        let segments = self.topology.iter().map(|(kind, place)| {
+            let (kind, place) = (escape::text(kind), escape::text(place));
+            format!("{kind}={place}")
+        });
+        write!(f, " topology={}", escape::list(segments))
     }
 }
 
 /// The reason for refusing a driver without a node ID, in kubelet's words.
 const NO_NODE_ID: &str = "error adding CSI driver node info: driverNodeID must not be empty";
-
-/// The maximum number of topology segments in one line: drivers usually have one to three.
-const SHOWN_SEGMENTS: usize = 8;
 
 #[cfg(test)]
 mod tests {

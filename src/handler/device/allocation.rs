@@ -84,7 +84,7 @@ impl Allocation {
 /// Checks an answer. The error names the invalid value.
 fn check_response(response: &ContainerAllocateResponse) -> Result<(), String> {
     let refuse = |what, text: &str, why| {
-        let text = escape::text(text).at_most(SHOWN);
+        let text = escape::text(text).at_most(256); // Enough to recognise it.
         Err(format!("the {what} {text} {why}"))
     };
     for (key, value) in &response.envs {
@@ -126,9 +126,6 @@ fn check_response(response: &ContainerAllocateResponse) -> Result<(), String> {
 
 /// The maximum length of a path on Linux in octets, without the terminating NUL (`PATH_MAX` - 1).
 const MAX_PATH: usize = 4095;
-
-/// The maximum number of octets of an invalid text in an error.
-const SHOWN: usize = 256;
 
 #[cfg(test)]
 mod tests {

@@ -31,21 +31,14 @@ pub(super) fn between(before: &[Device], after: &[Device]) -> (String, bool) {
         ("new", new),
         ("gone", gone),
     ] {
-        are_any |= !ids.is_empty();
-        let mut before = format!(" {kind}=");
-        for id in ids.iter().take(SHOWN_IDS) {
-            let _ = write!(text, "{before}{}", escape::text(id).at_most(SHOWN_ID));
-            ",".clone_into(&mut before);
-        }
-        if let Some(more @ 1..) = ids.len().checked_sub(SHOWN_IDS) {
-            let _ = write!(text, ",...({more} more)");
+        if !ids.is_empty() {
+            are_any = true;
+            let ids = ids.iter().map(|id| escape::text(id).at_most(SHOWN_ID));
+            let _ = write!(text, " {kind}={}", escape::list(ids));
         }
     }
     (text, are_any)
 }
-
-/// The maximum number of device IDs that the text names for each kind of change.
-const SHOWN_IDS: usize = 8;
 
 /// The maximum number of octets of a device ID that are shown: enough for a UUID and a prefix.
 pub(super) const SHOWN_ID: usize = 64;

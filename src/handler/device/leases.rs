@@ -532,18 +532,15 @@ fn busy_refusal(
     let (name, healthy) = (escape::text(&known.plugin.name), known.count_healthy());
     let mut why = format!("{name}: wanted={wanted} free={free} healthy={healthy}");
     why.extend(obstacle.map(|obstacle| format!(", {obstacle}")));
-    for (id, holder) in held.iter().take(SHOWN_HOLDERS) {
+    for (id, holder) in held.iter().take(escape::MAX_LISTED) {
         let id = escape::text(id).at_most(SHOWN_ID);
         let _ = write!(why, ", {id} is held by process {}", holder.pid);
     }
-    if let Some(more @ 1..) = held.len().checked_sub(SHOWN_HOLDERS) {
+    if let Some(more @ 1..) = held.len().checked_sub(escape::MAX_LISTED) {
         let _ = write!(why, ", and {more} more are held");
     }
     Refusal::Busy(why)
 }
-
-/// The maximum number of held devices that a refusal names.
-const SHOWN_HOLDERS: usize = 8;
 
 #[cfg(test)]
 mod tests;

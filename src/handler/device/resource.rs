@@ -70,7 +70,7 @@ fn is_dns_label(label: &str) -> bool {
 /// ([R28](crate::guide::kubelet)).
 fn is_qualified(name: &str) -> bool {
     let is_plain = |c: char| c.is_ascii_alphanumeric();
-    name.len() <= MAX_SUFFIX
+    name.len() <= 63
         && has_plain_ends(name, is_plain)
         && name.chars().all(|c| is_plain(c) || "-_.".contains(c))
 }
@@ -88,9 +88,6 @@ const QUOTA: &str = "requests.";
 
 /// The maximum number of octets before the `/`, including `requests.`: as in a DNS name.
 const MAX_PREFIX: usize = 253;
-
-/// The maximum number of octets after the `/`: as in a DNS label.
-const MAX_SUFFIX: usize = 63;
 
 #[cfg(test)]
 mod tests {
