@@ -15,7 +15,8 @@ pub(super) fn run(context: &Context<'_>) -> Result<()> {
     request.changes = true;
     let client = Client {
         socket: context.client.socket.clone(),
-        timeout: CHANGE_TIMEOUT,
+        // `rescan` reads directories, which may be large or on slow file systems.
+        timeout: Duration::from_secs(60),
     };
     let done = client.request_json(&request);
     let mut done = done.map_err(|failure| match context.options.target.display_name() {
@@ -53,10 +54,6 @@ fn request_target(options: &Options) -> String {
     let verb = options.verb.trim_end_matches("-level");
     format!("/v1/{verb}{query}")
 }
-
-/// The time limit for a response: `rescan` reads directories, which may be large or on slow file
-/// systems.
-const CHANGE_TIMEOUT: Duration = Duration::from_secs(60);
 
 pub(super) const RETRY_HELP: &str = "\
 Reset the backoff of a plugin or socket, or of all, in a running plugind, and

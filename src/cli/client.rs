@@ -121,7 +121,7 @@ impl Client {
 
     /// Sends a request and returns the body of the response.
     pub(super) fn request_body(&self, request: &Request<'_>) -> Result<Vec<u8>> {
-        self.send_request(request)?.read_rest(MAX_DOCUMENT)
+        self.send_request(request)?.read_rest(API_BODY)
     }
 
     /// Sends a request and returns the JSON of the response.
@@ -359,9 +359,6 @@ const RESPONSE_TIME: Duration = Duration::from_secs(30);
 /// The maximum length of a line, and of the body of an error, in bytes. A record usually has about
 /// 500 bytes, and some 200 KiB if its plugin reports the longest versions that are accepted.
 const MAX_LINE: usize = 1024 * 1024;
-
-/// The maximum length of a document in bytes: the daemon's own limit.
-const MAX_DOCUMENT: usize = API_BODY;
 
 const NOT_HTTP: &str = "the response is not HTTP; does another program own the socket?";
 const LONG_HEAD: &str = "the head of the response is longer than 16 KiB or 64 fields";

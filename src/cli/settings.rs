@@ -407,13 +407,11 @@ impl Setting {
     /// Returns the lines of the option in the help text.
     fn help(&self) -> String {
         let head = format!("  {}", self.spelled);
-        let width = if head.len() < INDENT { INDENT } else { WIDTH };
-        wrap_words(
-            format!("{head:INDENT$}"),
-            width,
-            &" ".repeat(INDENT),
-            self.help,
-        )
+        let margin = " ".repeat(20);
+        let indent = margin.len();
+        // The text begins on the next line if the option takes the whole margin.
+        let width = if head.len() < indent { indent } else { WIDTH };
+        wrap_words(format!("{head:indent$}"), width, &margin, self.help)
     }
 
     /// Returns the comments of a configuration file that explain the option and show its default.
@@ -496,9 +494,6 @@ fn push<T>(list: &mut Vec<T>, value: Parsed<T>) -> Parsed<()> {
     list.push(value?);
     Ok(())
 }
-
-/// The width of the column with the options.
-const INDENT: usize = 20;
 
 /// The maximum length of a line.
 const WIDTH: usize = 80;

@@ -113,7 +113,8 @@ pub fn run(profile: &Profile) -> Result<ExitCode, Box<dyn StdError>> {
     };
     Ok(match Simulation::new(profile, &report)?.run(&report)? {
         Ending::Asked => ExitCode::SUCCESS,
-        Ending::Crashed => ExitCode::from(KILLED),
+        // As shells return after SIGKILL. The init process of a container cannot kill itself.
+        Ending::Crashed => ExitCode::from(128 + 9),
     })
 }
 
@@ -123,10 +124,6 @@ fn file_name(name: &str, is_legacy: bool) -> String {
     let suffix = if is_legacy { "plugin" } else { "reg" };
     format!("{}-{suffix}.sock", name.replace('/', "_"))
 }
-
-/// The exit status of a simulated crash: the one that shells return after SIGKILL. The process
-/// exits with it instead of killing itself, which the init process of a container cannot do.
-const KILLED: u8 = 128 + 9;
 
 pub(super) const HELP: &str = "\
 Simulate a plugin, to test a node and its handlers without a driver and without

@@ -116,7 +116,7 @@ impl Table {
             for (cell, max) in row.split_terminator('\t').zip(&self.widths) {
                 text.extend(iter::repeat_n(' ', gap));
                 text.push_str(cell);
-                gap = max - width(cell) + GAP;
+                gap = max - width(cell) + 2; // Two spaces between the columns.
             }
             text.push('\n');
         }
@@ -194,8 +194,9 @@ pub(super) fn add_colour(word: Cow<'_, str>) -> Cow<'_, str> {
 }
 
 fn strip_colour(cell: &str) -> &str {
-    cell.strip_suffix(RESET)
-        .map_or(cell, |cell| &cell[COLOUR..])
+    // The first `m` is the end of the escape sequence that begins the colour.
+    let coloured = cell.strip_suffix(RESET).and_then(|it| it.split_once('m'));
+    coloured.map_or(cell, |(_, word)| word)
 }
 
 /// Returns the number of characters of a cell, without its colour.
@@ -203,14 +204,8 @@ fn width(cell: &str) -> usize {
     strip_colour(cell).chars().count()
 }
 
-/// The length of the escape sequence that begins a colour.
-const COLOUR: usize = "\x1b[3_m".len();
-
 /// The escape sequence that ends a colour.
 const RESET: &str = "\x1b[0m";
-
-/// The number of spaces between columns.
-const GAP: usize = 2;
 
 #[cfg(test)]
 mod tests {

@@ -101,14 +101,14 @@ fn parse_units(words: &str) -> Option<Duration> {
         }
     }
     let duration = Duration::from_millis(sum);
-    (duration <= LONGEST).then_some(duration)
+    (duration <= LONGEST_DURATION).then_some(duration)
 }
 
 /// The word for no file and no socket.
 pub(super) const NONE: &str = "none";
 
-/// The longest duration that is accepted.
-const LONGEST: Duration = Duration::from_secs(365 * 24 * 60 * 60);
+/// The longest duration that is accepted: a year.
+pub(super) const LONGEST_DURATION: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
 #[cfg(test)]
 mod tests {

@@ -38,7 +38,7 @@ pub(super) fn run(context: &Context<'_>) -> Result<()> {
             );
             return Err(Failure::new(FailureKind::TimedOut, why));
         }
-        until.min(Deadline::after(PAUSE)).wait();
+        until.wait_to_retry();
     }
 }
 
@@ -77,7 +77,8 @@ impl<'a> WaitTarget<'a> {
         } else {
             Request::follow(PATH)
         };
-        request.until = until.at_least(MIN_RESPONSE_TIME);
+        // One response can be received even with `--timeout 0s`.
+        request.until = until.at_least(Duration::from_secs(1));
         if is_ready {
             return context.client.request_body(&request).map(|_| true);
         }
@@ -141,12 +142,6 @@ impl<'a> WaitTarget<'a> {
 
 /// The states of a plugin that is registered or still being deregistered.
 const NOT_DEREGISTERED: [&str; 4] = ["Registered", "Standby", "Down", "Deregistering"];
-
-/// The minimum time for a response, so that `--timeout 0s` can receive one.
-const MIN_RESPONSE_TIME: Duration = Duration::from_secs(1);
-
-/// The pause before the daemon is asked again.
-const PAUSE: Duration = Duration::from_millis(100);
 
 pub(super) const HELP: &str = "\
 Wait until a plugin is registered or deregistered, or until plugind itself is

@@ -14,7 +14,7 @@ use super::arguments::{Argument, Arguments, UsageError};
 use super::client::{Client, RESPONSE_TIMEOUT, Request, Response, percent_encode};
 use super::failure::{Failure, FailureKind, Result};
 use super::options::{choose_socket, print_remark};
-use super::values::{parse_duration, parse_path, parse_text};
+use super::values::{LONGEST_DURATION, parse_duration, parse_path, parse_text};
 use super::{Command, json};
 use crate::daemon::client::Deadline;
 use crate::escape;
@@ -40,7 +40,7 @@ pub(super) fn parse(arguments: &mut Arguments) -> std::result::Result<Command, U
         match arguments.next()? {
             Some(Argument::Option("--socket")) => socket = Some(arguments.parse_value(parse_path)?),
             Some(Argument::Option("--device")) => devices.push(arguments.parse_value(parse_text)?),
-            Some(Argument::Option("--wait")) => _ = wait.get_or_insert(FOR_EVER),
+            Some(Argument::Option("--wait")) => _ = wait.get_or_insert(LONGEST_DURATION),
             Some(Argument::Option("--timeout")) => {
                 wait = Some(arguments.parse_value(parse_duration)?);
             }
@@ -114,7 +114,7 @@ fn request_devices(options: &Options) -> Result<Response> {
         match client(&options).send_request(&request) {
             Err(Failure { kind, .. }) if may_retry(kind, is_reached) && !until.is_over() => {
                 is_reached = true;
-                until.min(Deadline::after(PAUSE)).wait();
+                until.wait_to_retry();
                 options.wish.wait = until.time_left();
             }
             Err(Failure {
@@ -161,14 +161,8 @@ fn request_target(options: &Options) -> String {
 const LOST: &str =
     "plugind: the daemon has stopped, so the devices in use may be allocated to others\n";
 
-/// The time limit of `--wait` without `--timeout`: the longest that an option accepts.
-const FOR_EVER: Duration = Duration::from_secs(365 * 24 * 60 * 60);
-
 /// The time that the calls to the plugin of a resource may take: three calls of 10 s.
 const CALLS_TIMEOUT: Duration = Duration::from_secs(30);
-
-/// The pause before a request that failed is retried.
-const PAUSE: Duration = Duration::from_millis(50);
 
 pub(super) const HELP: &str = "\
 Run a command that uses devices of device plugins exclusively, as flock(1) runs
@@ -297,7 +291,7 @@ mod tests {
         let stopping = listener.accept().unwrap();
         fs::remove_file(&socket).unwrap();
         drop((listener, stopping));
-        let early = ended.recv_timeout(PAUSE * 4);
+        let early = ended.recv_timeout(Duration::from_millis(200));
         assert!(early.is_err(), "it ends without a daemon: {early:?}");
         let listener = UnixListener::bind(&socket).unwrap();
         let (mut stream, _) = listener.accept().unwrap();

@@ -56,6 +56,11 @@ impl Deadline {
         let _ = poll(&mut [], self.timeout());
     }
 
+    /// Waits a moment before a request that failed is sent again, at most until the deadline.
+    pub fn wait_to_retry(self) {
+        self.min(Self::after(Duration::from_millis(50))).wait();
+    }
+
     /// Returns the time that is left, or `None` if the deadline never passes.
     pub fn time_left(self) -> Option<Duration> {
         Some(self.0?.saturating_duration_since(Instant::now()))
