@@ -280,7 +280,7 @@ fn subject(event: &Event) -> Option<PathKey> {
 /// Returns the memory that an event takes, approximately (octets). Memory that is shared with other
 /// events counts in full.
 fn len_of(event: &Event) -> usize {
-    let mut len = BASE;
+    let mut len = size_of::<KeptEvent>() + size_of::<PluginEvent>();
     if let Some(path) = event.subject() {
         len += path.as_os_str().len();
     }
@@ -310,9 +310,6 @@ fn remove_versions(event: &mut Event) {
         });
     }
 }
-
-/// The memory of an event without its path, plugin and texts, approximately (octets).
-const BASE: usize = size_of::<KeptEvent>() + size_of::<PluginEvent>();
 
 #[cfg(test)]
 mod tests {

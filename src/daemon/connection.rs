@@ -167,7 +167,8 @@ impl Connection {
     /// the peer receives an error instead of an end of file. Many peers answer GOAWAY; the answer
     /// is not awaited.
     pub(super) fn hang_up(mut self, final_bytes: &[u8]) {
-        let mut rest = [0; REST];
+        // More than the few small frames that are usually unread.
+        let mut rest = [0; 256];
         for _ in 0..FINAL_READS {
             if !self.is_readable || !matches!(self.read(&mut rest), Transfer::Bytes(_)) {
                 break;
@@ -189,10 +190,6 @@ pub(super) fn peer_process(stream: &UnixStream) -> Option<Process> {
     let uid = peer.uid();
     Some(Process { pid, uid })
 }
-
-/// The size in bytes of the buffer for reading while hanging up: more than the few small frames
-/// that are usually unread.
-const REST: usize = 256;
 
 /// The maximum number of reads while hanging up: 16 KiB in all, more than a well-behaved peer has
 /// sent.
@@ -321,7 +318,7 @@ mod tests {
 
     #[test]
     fn a_peer_receives_the_final_bytes_and_an_end_of_file() {
-        for unread in [0, 10, REST, 10 * REST] {
+        for unread in [0, 10, 256, 2560] {
             let (mut ours, mut theirs) = pair();
             theirs.write_all(&vec![0; unread]).unwrap();
             ours.is_readable = true;

@@ -32,7 +32,7 @@ use std::sync::Arc;
 
 use self::client::{Client, Event};
 use self::request::Rejected;
-pub(crate) use self::request::SOCKET;
+pub(crate) use self::request::{MAX_FILE_NAME, SOCKET};
 #[cfg(doc)]
 use crate::config::MAX_CLIENT_REGISTRATIONS;
 use crate::config::{MAX_REGISTRATIONS, REGISTRATION_PATIENCE};

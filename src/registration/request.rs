@@ -82,7 +82,7 @@ fn quoted(text: &str) -> String {
 /// Returns whether a text is a file name, and not a path with several components.
 fn is_file_name(text: &str) -> bool {
     let is_special = text.is_empty() || text == "." || text == "..";
-    !is_special && text.len() <= LONGEST_NAME && !text.contains(['/', '\0'])
+    !is_special && text.len() <= MAX_FILE_NAME && !text.contains(['/', '\0'])
 }
 
 /// The name of the service's socket in its directory (kubelet: the end of `KubeletSocket`).
@@ -92,8 +92,8 @@ pub(crate) const SOCKET: &str = "kubelet.sock";
 /// are rarely as long (kubelet: no limit).
 const LONGEST_QUOTED: usize = 256;
 
-/// The length of the longest file name in octets (Linux: `NAME_MAX`).
-const LONGEST_NAME: usize = 255;
+/// The length in octets of the longest file name on most file systems (Linux: `NAME_MAX`).
+pub(crate) const MAX_FILE_NAME: usize = 255;
 
 #[cfg(test)]
 mod tests {

@@ -77,7 +77,8 @@ impl Devices {
             }),
             health: health.into(),
             last_updated_time: i64::try_from(since.as_secs()).unwrap_or(i64::MAX),
-            health_check_timeout_seconds: HEALTH_TIMEOUT_SECONDS,
+            // A day, because updates are sent only on changes.
+            health_check_timeout_seconds: 24 * 60 * 60,
             message: String::new(),
         }
     }
@@ -94,7 +95,3 @@ fn device(name: &str, is_healthy: bool) -> Device {
 
 /// The names of the devices.
 pub(super) const NAMES: [&str; 2] = ["device-0", "device-1"];
-
-/// The time without an update, in seconds, after which a node should treat the health as unknown: a
-/// day, because updates are sent only on changes.
-const HEALTH_TIMEOUT_SECONDS: i64 = 24 * 60 * 60;

@@ -92,16 +92,15 @@ impl PluginKind {
                 registration::NOTIFY_REGISTRATION_STATUS,
             ],
         };
+        // The two methods of the registration come first in every list.
+        let (registration, service) = all.split_at(2);
         match socket {
             Socket::Common => all,
-            Socket::Registration => &all[..REGISTRATION],
-            Socket::Service => &all[REGISTRATION..],
+            Socket::Registration => registration,
+            Socket::Service => service,
         }
     }
 }
-
-/// The number of registration methods, which come first in each list of methods.
-const REGISTRATION: usize = 2;
 
 /// The path of NodeWatchResources in version v1 of its service, whose messages are those of
 /// v1alpha1.

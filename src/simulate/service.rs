@@ -162,7 +162,7 @@ fn node_info() -> NodeGetInfoResponse {
     };
     NodeGetInfoResponse {
         node_id: "simulated-node".to_owned(),
-        max_volumes_per_node: MAX_VOLUMES,
+        max_volumes_per_node: 16,
         accessible_topology: Some(Topology {
             segments: vec![zone],
         }),
@@ -199,6 +199,3 @@ pub(super) const OPTIONS: DevicePluginOptions = DevicePluginOptions {
     pre_start_required: false,
     get_preferred_allocation_available: false,
 };
-
-/// The maximum number of volumes per node that the reply to NodeGetInfo contains.
-const MAX_VOLUMES: i64 = 16;

@@ -337,7 +337,8 @@ impl Tree {
 
 /// Returns the path of a name in a directory.
 pub(super) fn join(dir: &Path, name: &OsStr) -> Arc<Path> {
-    let mut path = SmallVec::<[u8; USUAL_LEN]>::new();
+    // Usual paths need no buffer on the heap.
+    let mut path = SmallVec::<[u8; 128]>::new();
     path.extend_from_slice(dir.as_os_str().as_bytes());
     if !matches!(path.last(), None | Some(b'/')) {
         path.push(b'/');
@@ -357,10 +358,6 @@ pub(super) fn dir_and_name(path: &Path) -> (&Path, &OsStr) {
     let dir = OsStr::from_bytes(&octets[..dir_end]);
     (Path::new(dir), OsStr::from_bytes(&octets[name_at..]))
 }
-
-/// The length in octets up to which a path is joined without a buffer on the heap: more than that
-/// of a usual path.
-const USUAL_LEN: usize = 128;
 
 #[cfg(test)]
 mod tests {

@@ -70,7 +70,7 @@ impl Client {
         if !self.is_readable || !server.wants_input(self.id) {
             return;
         }
-        let mut buffer = [0; READ_AT_ONCE];
+        let mut buffer = [0; API_HEAD]; // No request may be longer.
         match self.stream.read(&mut buffer) {
             Ok(0) => {
                 self.is_readable = false;
@@ -111,15 +111,11 @@ pub(super) fn refuse(mut stream: UnixStream) {
     let _ = stream.write(&Server::busy_response());
 }
 
-/// Discards what has arrived, at most [`READ_AT_ONCE`] bytes. If input is unread when a connection
+/// Discards what has arrived, at most [`API_HEAD`] bytes. If input is unread when a connection
 /// is closed, the client gets an error after the last response.
 pub(super) fn discard_input(stream: &mut UnixStream) {
-    let _ = stream.read(&mut [0; READ_AT_ONCE]);
+    let _ = stream.read(&mut [0; API_HEAD]);
 }
-
-/// The maximum number of bytes that are read from a client in one turn: as long as a request may
-/// be.
-const READ_AT_ONCE: usize = API_HEAD;
 
 /// The maximum number of writes to a client in one turn. Usually one is enough.
 const WRITES_AT_ONCE: usize = 4;

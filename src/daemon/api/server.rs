@@ -138,14 +138,15 @@ impl Api {
         times.into_iter().flatten().chain(accepting).min()
     }
 
-    /// Accepts some of the clients that wait, reads their requests, and handles the deadlines that
-    /// have passed. Returns how many clients were refused because there were too many.
+    /// Accepts up to [`API_CLIENTS`] of the clients that wait on each socket, reads the clients'
+    /// requests, and handles the deadlines that have passed. Returns how many clients were refused
+    /// because there were too many.
     pub(crate) fn accept_and_read(&mut self, registry: &Registry, now: Time) -> usize {
         self.server.handle_timeout(now);
         self.remove_finished_clients(); // This makes room for others.
         let mut refused = 0;
         for at in 0..self.listeners.len() {
-            for _ in 0..ACCEPTED_AT_ONCE {
+            for _ in 0..API_CLIENTS {
                 let listener = &mut self.listeners[at];
                 let serves_api = listener.serves_api;
                 let Some(stream) = listener.acceptor.accept(now) else {
@@ -342,6 +343,3 @@ fn describe(change: &Change) -> (&'static str, String) {
 fn random() -> u64 {
     RandomState::new().build_hasher().finish()
 }
-
-/// The maximum number of clients that are accepted or refused on each socket in one turn.
-const ACCEPTED_AT_ONCE: usize = API_CLIENTS;

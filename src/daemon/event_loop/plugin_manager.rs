@@ -165,7 +165,7 @@ impl PluginManager {
             trust: Trust::default(),
             directories_checked: Time::ZERO,
             poll,
-            events: Events::with_capacity(EVENTS),
+            events: Events::with_capacity(256),
             is_woken: false,
             clock,
             watch,
@@ -259,7 +259,7 @@ impl PluginManager {
             || self.is_inotify_ready
             || self.watch.backlog() > 0
             // If the last wait returned as many events as one can, there may be more.
-            || self.events.iter().count() == EVENTS
+            || self.events.iter().count() == self.events.capacity()
         {
             return Some(Duration::ZERO);
         }
@@ -504,7 +504,7 @@ impl PluginManager {
     /// about to listen.
     fn wait_briefly(&self, longest: Option<Duration>) -> io::Result<Option<Duration>> {
         let brief = match longest {
-            Some(brief) if !brief.is_zero() && brief < MILLISECOND => brief,
+            Some(brief) if !brief.is_zero() && brief < Duration::from_millis(1) => brief,
             _ => return Ok(longest),
         };
         let mut polled = [PollFd::new(self.as_fd(), PollFlags::POLLIN)];
@@ -528,12 +528,6 @@ impl AsRawFd for PluginManager {
         self.poll.as_raw_fd()
     }
 }
-
-/// The shortest time for which mio can wait.
-const MILLISECOND: Duration = Duration::from_millis(1);
-
-/// The largest number of events that one wait returns. The next wait returns the rest.
-const EVENTS: usize = 256;
 
 #[cfg(test)]
 mod tests;

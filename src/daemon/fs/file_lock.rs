@@ -55,11 +55,11 @@ impl FileLock {
     }
 }
 
-/// Waits between two attempts to take a lock that another process holds. The kernel does not offer
-/// a wait for a lock with a timeout: only a signal would end such a wait, and signals belong to the
-/// caller.
+/// Waits 5 ms between two attempts to take a lock that another process holds. The kernel does not
+/// offer a wait for a lock with a timeout: only a signal would end such a wait, and signals belong
+/// to the caller.
 pub(crate) fn pause() {
-    let _ = poll(&mut [], PollTimeout::from(RETRY));
+    let _ = poll(&mut [], PollTimeout::from(5_u8));
 }
 
 /// Returns the id of the process that holds the lock on a file, if visible in this PID namespace.
@@ -82,9 +82,6 @@ pub(crate) fn holder(path: &Path) -> Option<u32> {
 pub(crate) fn describe_holder(pid: Option<u32>) -> String {
     pid.map_or_else(String::new, |pid| format!(" pid={pid}"))
 }
-
-/// The pause in milliseconds between two attempts to take a lock that another process holds.
-const RETRY: u8 = 5;
 
 #[cfg(test)]
 mod tests {

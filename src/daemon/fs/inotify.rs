@@ -55,7 +55,8 @@ impl Inotify {
             instance: None,
             watched: BTreeMap::new(),
             roots: BTreeMap::new(),
-            buffer: vec![0; BUFFER].into(),
+            // Enough for an event with the longest name, or for a hundred with usual names.
+            buffer: vec![0; 8192].into(),
             registry,
             token,
         }
@@ -161,7 +162,7 @@ impl Inotify {
             }
             report(event);
         }
-        Ok(taken + LONGEST_NAME + MAX_SIZE_WITHOUT_NAME > BUFFER)
+        Ok(taken + LONGEST_NAME + MAX_SIZE_WITHOUT_NAME > self.buffer.len())
     }
 
     fn open_instance(&mut self) -> Result<&mut inotify::Inotify, Problem> {
@@ -251,10 +252,6 @@ const INTERESTS: WatchMask = WatchMask::CREATE
     .union(WatchMask::MOVED_FROM)
     .union(WatchMask::MOVE_SELF)
     .union(WatchMask::ONLYDIR);
-
-/// The size of the read buffer in bytes: enough for an event with the longest name, or for more
-/// than a hundred events with usual names.
-const BUFFER: usize = 8192;
 
 /// The largest size of an event without its name, in bytes: its header, and the zeros, at least
 /// one, with which the kernel pads the name to a multiple of the size of the header.

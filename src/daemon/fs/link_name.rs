@@ -10,9 +10,11 @@ use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
+use crate::registration::MAX_FILE_NAME;
+
 /// Returns the path of the link to the plugins of a type and name, in the directory of all links:
 /// `DIR/TYPE/NAME.sock`. Returns `None` if the type or the name is empty, or is too long for a file
-/// name ([`MAX_NAME`]).
+/// name ([`MAX_FILE_NAME`]).
 pub(super) fn link_path(dir: &Path, kind: &str, name: &str) -> Option<PathBuf> {
     let dir_len = dir.as_os_str().len() + 1;
     let mut path = OsString::with_capacity(dir_len + kind.len() + 1 + name.len() + SUFFIX.len());
@@ -24,7 +26,7 @@ pub(super) fn link_path(dir: &Path, kind: &str, name: &str) -> Option<PathBuf> {
     push_encoded(&mut path, name);
     path.push(SUFFIX);
     let name_len = path.len() - dir_len - kind_len - 1;
-    if kind.is_empty() || name.is_empty() || kind_len > MAX_NAME || name_len > MAX_NAME {
+    if kind.is_empty() || name.is_empty() || kind_len > MAX_FILE_NAME || name_len > MAX_FILE_NAME {
         return None;
     }
     Some(path.into())
@@ -50,9 +52,6 @@ fn is_plain(byte: u8) -> bool {
 
 /// The end of the name of every link.
 const SUFFIX: &str = ".sock";
-
-/// The length in bytes of the longest file name on most file systems (`NAME_MAX`).
-pub(super) const MAX_NAME: usize = 255;
 
 #[cfg(test)]
 mod tests {

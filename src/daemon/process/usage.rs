@@ -19,12 +19,14 @@ pub(crate) fn read_own() -> Option<ProcessFacts> {
         0 => (fs::read_dir(DESCRIPTORS).ok()?.count() as u64).saturating_sub(1),
         count => count,
     };
+    // The unit in the file is KiB, although it is written `kB`.
+    let find_octets = |name| Some(find_number(&status, name)? * 1024);
     Some(ProcessFacts {
         cpu,
         open_fds,
         max_fds: getrlimit(Resource::RLIMIT_NOFILE).ok()?.0,
-        resident: find_number(&status, "VmRSS:")? * KIBIBYTE,
-        virtual_size: find_number(&status, "VmSize:")? * KIBIBYTE,
+        resident: find_octets("VmRSS:")?,
+        virtual_size: find_octets("VmSize:")?,
         start: boot_time()? + start,
     })
 }
@@ -51,7 +53,9 @@ fn parse_times(stat: &str) -> Option<(Duration, Duration)> {
     // The second field is the name of the program, which may contain any characters.
     let (_, fields) = stat.rsplit_once(')')?;
     let fields = fields.split_ascii_whitespace();
-    let mut fields = fields.map(|field| field.parse().map(|ticks| TICK.saturating_mul(ticks)).ok());
+    // The unit is 1/USER_HZ, which is the same on all processors that this program supports.
+    let tick = Duration::from_millis(10);
+    let mut fields = fields.map(|field| field.parse().map(|ticks| tick.saturating_mul(ticks)).ok());
     let user = fields.nth(11)??;
     let system = fields.next()??;
     let start = fields.nth(6)??;
@@ -82,12 +86,6 @@ fn find_line<'a>(text: &'a str, name: &str) -> Option<&'a str> {
 fn read_text(path: &str) -> Option<String> {
     Some(String::from_utf8_lossy(&fs::read(path).ok()?).into_owned())
 }
-
-/// The unit of times in `/proc` (`1/USER_HZ`), which is the same on all processors that this
-/// program supports.
-const TICK: Duration = Duration::from_millis(10);
-
-const KIBIBYTE: u64 = 1024;
 
 const DESCRIPTORS: &str = "/proc/self/fd";
 

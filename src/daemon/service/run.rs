@@ -108,7 +108,7 @@ impl Daemon {
     /// ends the daemon at once.
     pub fn run(mut self) -> io::Result<()> {
         minimize_timer_slack();
-        while self.stops < STOPS_TO_END_AT_ONCE && !self.plugins.is_stopped() {
+        while self.stops < 2 && !self.plugins.is_stopped() {
             self.service.send_due(&mut self.plugins);
             let service = self.service.poll_timeout(&self.plugins);
             let log = self.log.and_then(Logger::poll_timeout);
@@ -245,6 +245,3 @@ pub fn path_problems(config: &DaemonConfig) -> Vec<String> {
 
 /// The smallest slack (nanoseconds): zero would select the default.
 const LEAST_SLACK: c_ulong = 1;
-
-/// The number of signals after which the daemon ends without waiting for operations.
-const STOPS_TO_END_AT_ONCE: usize = 2;

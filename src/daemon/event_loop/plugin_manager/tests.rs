@@ -91,7 +91,7 @@ fn a_reply_that_arrived_in_time_is_accepted_by_a_late_turn() {
     let end = node.plugins.clock.now() + Duration::from_secs(20);
     while !node.run_plugin() {
         assert!(node.plugins.clock.now() < end, "the plugin is not notified");
-        node.plugins.turn(Some(MILLISECOND)).unwrap();
+        node.plugins.turn(Some(Duration::from_millis(1))).unwrap();
     }
     // The process was stopped for longer than the plugin had for its reply.
     node.plugins.clock.advance(NOTIFY_TIMEOUT * 2);

@@ -89,7 +89,7 @@ impl Simulation {
 
     /// Runs the plugin until a signal or its profile ends it.
     pub fn run(mut self, report: Reporter<'_>) -> io::Result<Ending> {
-        let mut events = Events::with_capacity(EVENTS);
+        let mut events = Events::with_capacity(64);
         let mut has_moved = false;
         loop {
             self.wait(&mut events, has_moved)?;
@@ -314,6 +314,3 @@ const FIRST_LISTENER: Token = Token(1);
 
 /// The lower limit of the tokens of connections: a plugin has fewer listeners.
 const FIRST_PEER: Token = Token(16);
-
-/// The largest number of events that one wait returns. The next wait returns the rest.
-const EVENTS: usize = 64;
