@@ -81,10 +81,10 @@ pub enum SetupError {
         /// The problem with the directory.
         problem: Problem,
     },
-    /// Another daemon uses a plugins directory, a directory inside it or one above it.
+    /// Another daemon uses a plugins directory.
     #[error(
-        "cannot use the plugins directory {}: another plugind uses it, a directory inside it or \
-         one above it; stop that plugind first, or use --observe for a dry run lock={}{}",
+        "cannot use the plugins directory {}: another plugind uses it; stop that plugind first, \
+         or use --observe for a dry run lock={}{}",
         escape::path(dir),
         escape::path(lock),
         file_lock::describe_holder(*holder)

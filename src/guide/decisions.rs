@@ -290,8 +290,7 @@
 //!   only those lines that are admitted.
 //! - **Locks lie in the run directory**, which only the daemon's user can change. Given up: `flock`
 //!   on the plugins directory, which every reader of it could hold: 28 of 150 restarts failed; and
-//!   shared locks on the directories above, by which one above or inside was recognized under every
-//!   path. Its lock file has the path now.
+//!   locks by which a daemon on a directory above or inside was recognized.
 //! - **What is wrong with a setting is a text**, in `SetupError::Unusable`, except for directories
 //!   and locks, about which a caller can do something. Given up: an enum for each kind of file and
 //!   socket, of which no caller ever read a variant.
@@ -299,9 +298,8 @@
 //!   names, so that a link that no plugin can have stayed.
 //! - **A lock is taken once.** Given up: taking that of the links again after the run directory was
 //!   removed under a running daemon; the links themselves are made again.
-//! - **The lock of a directory that is removed at run time is released with its last plugin.**
-//!   Given up: at once, because another plugin manager would register plugins that are about to be
-//!   deregistered.
+//! - **The lock of a directory that is removed at run time is released at once.** Given up: with
+//!   its last plugin. Before the directory is handed over to another daemon, that can be awaited.
 //! - **Descriptors are counted against the limit**, with a share for each use. With a limit of 64,
 //!   45 device plugins held all of them before, and a CSI plugin did not register.
 //!

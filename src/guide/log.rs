@@ -66,10 +66,9 @@
 //!   descriptor for a plugin.
 //! - `cannot use the plugins directory {dir}: {problem}; {remedy}` (exit status 1): Plugins cannot
 //!   be found in it. Do what the line says.
-//! - `cannot use the plugins directory {dir}: another plugind uses it, a directory inside it or one
-//!   above it; stop that plugind first, or use --observe for a dry run lock={lock}{pid}` (exit
-//!   status 1): Two daemons would notify every plugin twice. The process that holds the lock is
-//!   named, if it is visible.
+//! - `cannot use the plugins directory {dir}: another plugind uses it; stop that plugind first, or
+//!   use --observe for a dry run lock={lock}{pid}` (exit status 1): Two daemons would notify every
+//!   plugin twice. The process that holds the lock is named, if it is visible.
 //! - `cannot use the run directory {dir}: {problem}; {remedy}` (exit status 1): It holds the locks,
 //!   so the daemon does not run without it. It must belong to the user and be writable by no other.
 //! - `cannot serve the API on {path}: {problem}; {remedy}` (exit status 1): The socket of

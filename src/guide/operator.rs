@@ -78,9 +78,8 @@
 //! | 5.3 | `pidfd_open` | the daemon does not start with `--exec` |
 //! | 4.11 | `statx` | as for 5.18, on every file system |
 //!
-//! Without birth times, a directory has the lock of a removed one whose inode it was given, until
-//! the daemon on that one stops. A filter of system calls that denies what it does not know has the
-//! same effect as an older kernel.
+//! A filter of system calls that denies what it does not know has the same effect as an older
+//! kernel.
 //!
 //! Without inotify, or when its limits are used up, plugins directories and the directory of
 //! `kubelet.sock` are examined every second. Without `/proc`, sockets with paths of more than 107
@@ -291,12 +290,14 @@
 //!
 //! # Locks
 //!
-//! A second `plugind run` on a directory, on one inside it or on one above it waits up to a second
-//! for the first to end, and then fails; the error names the lock file and the process that holds
-//! it. If that process has ended or is not visible, it waits up to ten seconds: programs that a
-//! killed daemon was about to start hold its locks until they are executed or have ended.
-//! `--observe` takes no lock. The lock files are in `locks/` in the run directory, which only the
-//! daemon's user may change:
+//! A second `plugind run` on a directory waits up to a second for the first to end, and then fails;
+//! the error names the lock file and the process that holds it. If that process has ended or is not
+//! visible, it waits up to ten seconds: programs that a killed daemon was about to start hold its
+//! locks until they are executed or have ended. A second daemon on a directory inside that of the
+//! first, or above it, is not stopped: do not start one. Before another daemon gets a directory
+//! that a reload has removed here, wait until `plugind list` does not show its plugins. A directory
+//! that has the inode of a removed one counts as that one. `--observe` takes no lock. The lock
+//! files are in `locks/` in the run directory, which only the daemon's user may change:
 //!
 //! | user | run directory |
 //! |---|---|

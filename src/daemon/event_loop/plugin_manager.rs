@@ -103,9 +103,6 @@ pub struct PluginManager {
     /// The locks that keep other daemons from using the same directories. `None` without a run
     /// directory, and in a dry run.
     locks: Option<Locks>,
-    /// The removed directories whose locks are still held: another plugin manager must not register
-    /// their plugins before they are deregistered here.
-    leaving: Vec<PathBuf>,
 }
 
 impl PluginManager {
@@ -193,7 +190,6 @@ impl PluginManager {
             longest_turn_ever: Duration::ZERO,
             unread_events: UnreadEvents::new(MAX_UNREAD_EVENTS),
             locks,
-            leaving: Vec::new(),
         });
         plugins.manager.set_path_map(path_map);
         Ok(plugins)
@@ -312,7 +308,7 @@ impl PluginManager {
         // After the inputs: a reply that arrived in time is accepted, even if the turn is late.
         self.manager.handle_timeout(now);
         // Carries out the outputs that the inputs above have left, such as dials and writes.
-        self.drain_and_release_locks(now);
+        self.drain_manager(now);
         if let Some(cdi_dir) = &mut self.cdi_dir {
             cdi_dir.handle_timeout(now);
         }
@@ -380,7 +376,7 @@ impl PluginManager {
     ) -> HandlerId {
         let now = self.clock.now();
         let id = self.manager.add_handler(types, handler, now);
-        self.drain_and_release_locks(now);
+        self.drain_manager(now);
         id
     }
 
@@ -464,7 +460,7 @@ impl PluginManager {
     fn handle_input(&mut self, input: manager::Input) {
         let now = self.clock.now();
         self.manager.handle_input(input, now);
-        self.drain_and_release_locks(now);
+        self.drain_manager(now);
     }
 
     fn wait(&mut self, timeout: Option<Duration>) -> io::Result<()> {

@@ -25,7 +25,7 @@ pub(crate) struct FileLock {
     /// Removes the file on drop, before the lock is released: a process that has opened the file
     /// but not locked it yet notices the removal.
     pub(crate) own: OwnFile,
-    pub(crate) file: Flock<File>,
+    pub(super) _file: Flock<File>,
 }
 
 impl FileLock {
@@ -43,7 +43,7 @@ impl FileLock {
                     // The last holder may have removed the file meanwhile: a lock on a removed file
                     // excludes nothing.
                     if own.is_in_place() {
-                        return Ok(Some(Self { own, file }));
+                        return Ok(Some(Self { own, _file: file }));
                     }
                 }
                 Err((_, Errno::EINTR)) => {}

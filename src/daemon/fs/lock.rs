@@ -1,18 +1,13 @@
 //! Locks that allow one daemon for each plugins directory, and for each directory of a
 //! `kubelet.sock`.
 //!
-//! Two daemons on the same directory, or on one inside the other, would register the same plugins
-//! twice. So each directory has a lock file in the run directory ([`run_dir`]), which other users
-//! cannot open; a lock on the directory itself could be taken by every process that can read the
-//! directory. The lock file is named after the directory's device, inode and birth time, so that
-//! all paths to the directory lead to the same lock. The file contains the directory's path, by
-//! which a directory above it or inside it is recognized. A directory that is removed and created
-//! again is a different directory, which is not locked.
+//! Two daemons on the same directory would register the same plugins twice. So each directory has a
+//! lock file in the run directory ([`run_dir`]), which other users cannot open; a lock on the
+//! directory itself could be taken by every process that can read the directory. The lock file is
+//! named after the directory's device and inode, so that all paths to the directory lead to the
+//! same lock. A directory inside the other daemon's is not recognized.
 
-use std::ffi::OsString;
-use std::fs::{self, File};
-use std::io::{self, Write as _};
-use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -61,92 +56,45 @@ impl Locks {
     /// locks stay as they are. If another directory is now at a locked path, its lock replaces the
     /// old one.
     pub(crate) fn add(&mut self, dir: &Path) -> Result<(), SetupError> {
-        let created = scan::create_dir(dir).ok();
-        let real = created.and_then(|()| fs::canonicalize(dir).ok());
         // Only a directory that can be read can be watched.
-        let readable = real.filter(|real| fs::read_dir(real).is_ok());
-        let Some((real, name)) =
-            readable.and_then(|real| Some((real.clone(), lock_file_name(&real).ok()?)))
-        else {
+        let created = scan::create_dir(dir).ok();
+        let readable = created.filter(|()| fs::read_dir(dir).is_ok());
+        let Some(found) = readable.and_then(|()| Stat::of_path(dir).ok()) else {
             return Ok(());
         };
         let unusable = |(dir, problem)| SetupError::RunDir { dir, problem };
         let locks_dir = run_dir::open(Some(&self.run_dir))
             .and_then(|run_dir| run_dir::create_locks_dir(&run_dir))
             .map_err(unusable)?;
-        let unusable = |error| unusable((locks_dir.clone(), RunDirProblem::unusable(&error)));
-        let path = locks_dir.join(name);
-        if self.is_held(&path) {
+        let Identity { device, inode, .. } = found.identity;
+        let path = locks_dir.join(format!("{device:x}:{inode}"));
+        if self.held.iter().any(|(_, lock)| lock.own.path == path) {
             return Ok(());
         }
-        let lock = acquire(&path).map_err(unusable)?;
-        let lock = lock.ok_or_else(|| taken_error(dir, path))?;
-        // The path is written before other lock files are read, so that of two processes that start
-        // at the same time, at least one finds the other's lock.
-        write_path(&lock.file, &real).map_err(unusable)?;
-        for other in related_lock_files(&locks_dir, &real) {
-            let is_other = other != lock.own.path && !self.is_held(&other);
-            if is_other && acquire(&other).map_err(unusable)?.is_none() {
-                return Err(taken_error(dir, other));
+        match FileLock::acquire(&path, Instant::now()) {
+            Ok(Some(lock)) => {
+                self.remove(dir);
+                self.held.push((dir.to_owned(), lock));
+                Ok(())
             }
+            Ok(None) => Err(SetupError::Taken {
+                dir: dir.to_owned(),
+                holder: file_lock::holder(&path),
+                lock: path,
+            }),
+            Err(error) => Err(unusable((locks_dir, RunDirProblem::unusable(&error)))),
         }
-        self.remove(dir);
-        self.held.push((dir.to_owned(), lock));
-        Ok(())
     }
 
     /// Releases the lock of a directory.
     pub(crate) fn remove(&mut self, dir: &Path) {
         self.held.retain(|(held, _)| held != dir);
     }
-
-    fn is_held(&self, path: &Path) -> bool {
-        self.held.iter().any(|(_, lock)| lock.own.path == path)
-    }
-}
-
-fn acquire(path: &Path) -> io::Result<Option<FileLock>> {
-    FileLock::acquire(path, Instant::now())
-}
-
-fn write_path(mut file: &File, real: &Path) -> io::Result<()> {
-    file.set_len(0)?;
-    file.write_all(real.as_os_str().as_bytes())
-}
-
-fn taken_error(dir: &Path, lock: PathBuf) -> SetupError {
-    let holder = file_lock::holder(&lock);
-    let dir = dir.to_owned();
-    SetupError::Taken { dir, lock, holder }
-}
-
-/// Returns the lock files of a directory, of those above it and of those inside it.
-fn related_lock_files(locks_dir: &Path, real: &Path) -> impl Iterator<Item = PathBuf> {
-    let files = fs::read_dir(locks_dir).into_iter().flatten().flatten();
-    files.map(|entry| entry.path()).filter(move |file| {
-        let locked = PathBuf::from(OsString::from_vec(fs::read(file).unwrap_or_default()));
-        let is_related = locked.starts_with(real) || real.starts_with(&locked);
-        // By now, or in this mount namespace, another directory may be at that path.
-        is_related && lock_file_name(&locked).is_ok_and(|name| file.ends_with(name))
-    })
-}
-
-/// Returns the name of a directory's lock file: device, inode number and birth time. Inode numbers
-/// of removed directories are reused; the birth time, if the file system has it, distinguishes
-/// them.
-fn lock_file_name(dir: &Path) -> io::Result<String> {
-    let found = Stat::of_path(dir)?;
-    let Identity { device, inode, .. } = found.identity;
-    let (seconds, nanoseconds) = if found.has_birth_time {
-        found.identity.btime_parts()
-    } else {
-        (0, 0)
-    };
-    Ok(format!("{device:x}:{inode}:{seconds}.{nanoseconds:09}"))
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs::File;
     use std::io::Read as _;
     use std::os::unix::fs::symlink;
     use std::process::{Command, Stdio};
@@ -196,24 +144,6 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_and_one_inside_it_exclude_each_other() {
-        let (_dir, at) = temp_dir();
-        let (outer, inner, sibling, run) = (at("a"), at("a/b/c"), at("a/d"), at("run"));
-        let held = lock(&[&inner], &run).unwrap();
-        assert!(lock(&[&sibling], &run).is_ok());
-        assert!(matches!(
-            lock(&[&outer], &run),
-            Err(SetupError::Taken { .. })
-        ));
-        drop(held);
-        let _held = lock(&[&outer], &run).unwrap();
-        assert!(matches!(
-            lock(&[&inner], &run),
-            Err(SetupError::Taken { .. })
-        ));
-    }
-
-    #[test]
     fn one_daemon_may_have_a_directory_twice_and_one_inside_it() {
         let (_dir, at) = temp_dir();
         let (real, link, run) = (at("real"), at("link"), at("run"));
@@ -229,25 +159,18 @@ mod tests {
         let mut locks = lock(&[&mine], &run).unwrap();
         let other = lock(&[&theirs], &run).unwrap();
         let count = count_files(&run);
-        // This directory, or one inside it, is locked by the other holder.
-        for dir in [&theirs, &at("a")] {
-            let start = Instant::now();
-            assert!(matches!(locks.add(dir), Err(SetupError::Taken { .. })));
-            assert!(start.elapsed() < LOCK_TIMEOUT);
-            assert_eq!(count_files(&run), count);
-        }
-        assert!(lock(&[&at("a/third")], &run).is_ok());
+        let start = Instant::now();
+        let added = locks.add(&theirs);
+        assert!(matches!(added, Err(SetupError::Taken { .. })));
+        assert!(start.elapsed() < LOCK_TIMEOUT);
+        assert_eq!(count_files(&run), count);
         drop(other);
-        assert!(matches!(
-            lock(&[&at("a")], &run),
-            Err(SetupError::Taken { .. })
-        ));
 
-        locks.add(&at("a")).unwrap();
+        locks.add(&theirs).unwrap();
         assert!(lock(&[&theirs], &run).is_err());
-        locks.remove(&at("a"));
+        locks.remove(&theirs);
         assert!(lock(&[&theirs], &run).is_ok());
-        assert!(lock(&[&mine], &run).is_err() && lock(&[&at("a")], &run).is_err());
+        assert!(lock(&[&mine], &run).is_err());
         locks.remove(&mine);
         assert_eq!(count_files(&run), 0);
     }
@@ -323,12 +246,16 @@ mod tests {
     }
 
     #[test]
+    #[expect(
+        clippy::used_underscore_binding,
+        reason = "only this test uses the open file"
+    )]
     fn a_lock_that_a_child_inherited_ends_with_the_daemon() {
         let (_dir, at) = temp_dir();
         let (dir, run) = (at("dir"), at("run"));
         let held = lock(&[&dir], &run).unwrap();
         for (_, lock) in &held.held {
-            fcntl(&*lock.file, FcntlArg::F_SETFD(FdFlag::empty())).unwrap();
+            fcntl(&*lock._file, FcntlArg::F_SETFD(FdFlag::empty())).unwrap();
         }
         let mut child = Command::new("cat").stdin(Stdio::piped()).spawn().unwrap();
         drop(held);

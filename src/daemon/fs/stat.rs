@@ -21,8 +21,6 @@ pub(crate) struct Stat {
     pub(crate) identity: Identity,
     /// The id of the owner.
     pub(crate) uid: u32,
-    /// Whether the time in the identity is the birth time, not the modification time.
-    pub(crate) has_birth_time: bool,
 }
 
 impl Stat {
@@ -50,8 +48,7 @@ impl Stat {
     }
 
     fn from_statx(found: &Statx) -> Self {
-        let has_birth_time = found.stx_mask & StatxFlags::BTIME.bits() != 0;
-        let btime = if has_birth_time {
+        let btime = if found.stx_mask & StatxFlags::BTIME.bits() != 0 {
             found.stx_btime
         } else {
             found.stx_mtime
@@ -64,7 +61,6 @@ impl Stat {
                 btime: Identity::btime_of(btime.tv_sec, btime.tv_nsec),
             },
             uid: found.stx_uid,
-            has_birth_time,
         }
     }
 
@@ -80,7 +76,6 @@ impl Stat {
                 btime: Identity::btime_of(found.mtime(), nanoseconds),
             },
             uid: found.uid(),
-            has_birth_time: false,
         }
     }
 }

@@ -128,7 +128,7 @@ impl PluginManager {
                 .is_some_and(|plugin| plugin.kind == *kind && plugin.name == *name),
         };
         let retried = self.manager.retry(&is_selected, now);
-        self.drain_and_release_locks(now);
+        self.drain_manager(now);
         match retried {
             None if *selection != Selection::All => {
                 Response::error(Status::NOT_FOUND, "no such socket or plugin")
@@ -139,7 +139,7 @@ impl PluginManager {
 
     fn forget_plugin(&mut self, kind: &str, name: &str, now: Time) -> Response {
         let forgotten = self.manager.forget(kind, name, now);
-        self.drain_and_release_locks(now);
+        self.drain_manager(now);
         let error = match forgotten {
             Ok(count) => return Response::json(&json!({ "forgotten": count })),
             Err(error) => error,
@@ -193,7 +193,7 @@ impl PluginManager {
     /// `false` if that handler does not exist.
     fn wake_device_handler(&mut self, now: Time) -> bool {
         let is_awake = self.manager.wake_handler(device::TYPE, now);
-        self.drain_and_release_locks(now);
+        self.drain_manager(now);
         is_awake
     }
 }

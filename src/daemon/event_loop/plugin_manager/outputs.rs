@@ -28,14 +28,6 @@ use crate::time::Time;
 use crate::watch::{self, Identity, Report};
 
 impl PluginManager {
-    /// Carries out the outputs of the manager, and releases the locks that are not needed any more.
-    /// Both are done at once, because the caller may answer a question or change a setting between
-    /// two turns, and the next turn may be minutes away.
-    pub(super) fn drain_and_release_locks(&mut self, now: Time) {
-        self.drain_manager(now);
-        self.release_locks();
-    }
-
     /// Carries out the outputs of the manager, until none is left.
     pub(super) fn drain_manager(&mut self, now: Time) {
         while let Some(output) = self.manager.poll_output() {

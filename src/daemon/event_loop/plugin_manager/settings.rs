@@ -46,7 +46,7 @@ impl PluginManager {
         let now = self.clock.now();
         let change = |table: &mut _| handler::change_handlers(table, inventory, before, after);
         self.manager.change_handlers(change, now);
-        self.drain_and_release_locks(now);
+        self.drain_manager(now);
         self.set_inventory(inventory.clone());
     }
 
@@ -54,7 +54,7 @@ impl PluginManager {
     pub(crate) fn finish_reload(&mut self, event: manager::event::EventKind, response: &Response) {
         let now = self.clock.now();
         self.manager.emit_daemon_event(event);
-        self.drain_and_release_locks(now);
+        self.drain_manager(now);
         self.api.answer_reload(response, now);
     }
 }

@@ -16,7 +16,7 @@ use crate::daemon::SetupError;
 use crate::daemon::event_loop::report;
 use crate::daemon::fs::{roots, scan};
 use crate::escape;
-use crate::manager::{self, Socket};
+use crate::manager;
 use crate::time::Time;
 use crate::watch::{self, Listing, Place, Problem, Report, WatchId};
 
@@ -127,14 +127,13 @@ impl PluginManager {
             locks.add(&dir)?;
         }
         let now = self.clock.now();
-        self.leaving.retain(|leaving| *leaving != dir);
         self.dirs.push(dir.clone());
         self.mounts.set_roots(&self.dirs);
         let path = Arc::from(dir.as_path());
         let (watch, entries) = self.scan(&path, Place::MissingRoot);
         if let Err(problem) = self.watch.add_root(&path, watch, entries, now) {
             self.dirs.pop();
-            self.release_directory(dir);
+            self.release_directory(&dir);
             return Err(SetupError::Directory { dir: path, problem });
         }
         // GetInfo must not be called on a plugin in the directory before this check.
@@ -155,9 +154,8 @@ impl PluginManager {
     /// registered plugins are deregistered by their handlers in the next turns, restored ones
     /// included; the state file is updated.
     ///
-    /// The directory can be added again at any time. Its lock is released only after its plugins
-    /// are deregistered, so that another plugin manager does not register a plugin that is about to
-    /// be deregistered here.
+    /// The directory can be added again at any time. Its lock is released at once: before another
+    /// plugin manager uses the directory, wait until its plugins are deregistered here.
     pub fn remove_directory(&mut self, dir: &Path) -> bool {
         let dir = roots::absolute(dir);
         let Some(place) = self.dirs.iter().position(|it| *it == dir) else {
@@ -171,28 +169,17 @@ impl PluginManager {
             "{}: stopped watching the plugins directory",
             escape::path(&dir)
         );
-        self.release_directory(dir);
+        self.release_directory(&dir);
         true
     }
 
-    /// Releases the resources of a removed directory, its lock as soon as possible.
-    fn release_directory(&mut self, dir: PathBuf) {
-        self.inotify.unwatch_parent_of(&dir);
+    /// Releases the resources of a removed directory.
+    fn release_directory(&mut self, dir: &Path) {
+        self.inotify.unwatch_parent_of(dir);
         self.mounts.set_roots(&self.dirs);
-        self.leaving.push(dir);
-        self.release_locks();
-    }
-
-    /// Releases the locks of removed directories whose plugins are deregistered.
-    pub(super) fn release_locks(&mut self) {
-        self.leaving.retain(|dir| {
-            let mut sockets = self.manager.sockets().map(Socket::path);
-            let is_left = sockets.any(|path| path.starts_with(dir) && !self.watch.covers(path));
-            if let (false, Some(locks)) = (is_left, &mut self.locks) {
-                locks.remove(dir);
-            }
-            is_left
-        });
+        if let Some(locks) = &mut self.locks {
+            locks.remove(dir);
+        }
     }
 
     /// Watches these directories and no others from now on, as [`PluginManager::add_directory`] and
