@@ -118,13 +118,6 @@ impl<'a> Context<'a> {
         }
     }
 
-    /// Sets the plugin that the handler is called for.
-    #[must_use]
-    pub fn with_plugin(self, plugin: &'a Arc<Plugin>) -> Self {
-        let plugin = Some(plugin);
-        Self { plugin, ..self }
-    }
-
     /// Returns the current time.
     pub fn now(&self) -> Time {
         self.now

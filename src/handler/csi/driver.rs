@@ -7,8 +7,8 @@ use serde::{Serialize, Serializer};
 
 use super::version::Version;
 use crate::escape;
-use crate::handler::{Plugin, Reason};
-use crate::proto::csi_v1::{NodeGetInfoResponse, Segment};
+use crate::handler::{Plugin, Reason, list};
+use crate::proto::csi_v1::NodeGetInfoResponse;
 
 /// A registered driver: what it reports about itself and about the node.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,7 +36,10 @@ impl Driver {
         if node.node_id.is_empty() {
             return Err(Reason::new(NO_NODE_ID));
         }
-        let topology = node.accessible_topology.unwrap_or_default();
+        let segments = node.accessible_topology.unwrap_or_default().segments;
+        let mut topology: Vec<_> = segments.into_iter().map(|it| (it.key, it.value)).collect();
+        list::sort_and_dedup(&mut topology, |(key, _)| key);
+        topology.shrink_to_fit();
         Ok(Self {
             plugin: plugin.clone(),
             version,
@@ -44,7 +47,7 @@ impl Driver {
             max_volumes: u64::try_from(node.max_volumes_per_node)
                 .ok()
                 .filter(|most| *most > 0),
-            topology: sort_and_dedup_segments(topology.segments),
+            topology,
         })
     }
 
@@ -71,16 +74,6 @@ pub(crate) struct NodeFacts {
 
 fn serialize_map<S: Serializer>(entries: &[(String, String)], to: S) -> Result<S::Ok, S::Error> {
     to.collect_map(entries.iter().map(|(key, value)| (key, value)))
-}
-
-/// Sorts segments by key. Of several with one key, the last is kept.
-fn sort_and_dedup_segments(segments: Vec<Segment>) -> Vec<(String, String)> {
-    let mut places: Vec<_> = segments.into_iter().map(|it| (it.key, it.value)).collect();
-    places.reverse();
-    places.sort_by(|(one, _), (other, _)| one.cmp(other));
-    places.dedup_by(|(next, _), (kept, _)| next == kept);
-    places.shrink_to_fit();
-    places
 }
 
 impl AsRef<Plugin> for Driver {
@@ -116,7 +109,7 @@ mod tests {
     use std::path::Path;
 
     use super::*;
-    use crate::proto::csi_v1::Topology;
+    use crate::proto::csi_v1::{Segment, Topology};
     use crate::proto::pluginregistration::PluginInfo;
 
     fn driver(node: NodeGetInfoResponse) -> Result<Driver, Reason> {

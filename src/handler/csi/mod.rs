@@ -34,16 +34,10 @@ use super::{
 #[derive(Debug, Default)]
 pub struct CsiHandler {
     drivers: Store<Driver>,
-    /// The registrations that the handler has yet to answer: at most one for each socket.
-    registrations: Vec<Registration>,
+    /// The plugins whose registration waits for the reply to `NodeGetInfo`, at most one for each
+    /// socket, and the question to answer then.
+    registrations: Vec<(Arc<Plugin>, Option<Ticket>)>,
     periods: node::Periods,
-}
-
-/// A registration that waits for the reply to `NodeGetInfo`.
-#[derive(Debug)]
-struct Registration {
-    plugin: Arc<Plugin>,
-    ticket: Option<Ticket>,
 }
 
 impl CsiHandler {
@@ -114,22 +108,20 @@ impl CsiHandler {
     /// Finishes a registration with the driver's reply to `NodeGetInfo`.
     fn finish_registration(
         &mut self,
-        registration: Registration,
+        plugin: &Arc<Plugin>,
+        ticket: Option<Ticket>,
         result: Result<Vec<u8>, CallFailure>,
         context: &mut Context<'_>,
     ) {
-        let Registration { plugin, ticket } = registration;
-        let driver = node::parse_reply(&plugin, result);
+        let driver = node::parse_reply(plugin, result);
         // Another driver of that name may have been registered since the validation.
-        let driver = driver.and_then(
-            |driver| match self.check_plugin(&plugin, "RegisterPlugin") {
-                Ok(()) => Ok(driver),
-                Err(taken) => Err(Reason::new(taken)),
-            },
-        );
+        let driver = driver.and_then(|driver| match self.check_plugin(plugin, "RegisterPlugin") {
+            Ok(()) => Ok(driver),
+            Err(taken) => Err(Reason::new(taken)),
+        });
         let result = driver.map(|driver| {
             let message = format!("received node information {driver}");
-            context.emit(&plugin, EventType::Normal, "NodeInfoReceived", message);
+            context.emit(plugin, EventType::Normal, "NodeInfoReceived", message);
             self.drivers.set(driver);
         });
         if let Some(ticket) = ticket {
@@ -156,10 +148,7 @@ impl PluginHandler for CsiHandler {
             return Answer::no(why);
         }
         node::call_node_get_info(plugin, context);
-        self.registrations.push(Registration {
-            plugin: plugin.clone(),
-            ticket: context.ticket(),
-        });
+        self.registrations.push((plugin.clone(), context.ticket()));
         Answer::Pending
     }
 
@@ -192,17 +181,17 @@ impl PluginHandler for CsiHandler {
             }
             _ => return, // No other effects are requested.
         };
-        let asked = |it: &Registration| it.plugin.has_socket_of(plugin);
-        if let Some(place) = self.registrations.iter().position(asked) {
-            let registration = self.registrations.swap_remove(place);
-            self.finish_registration(registration, result, context);
+        let mut asked = self.registrations.iter();
+        if let Some(place) = asked.position(|(it, _)| it.has_socket_of(plugin)) {
+            let (plugin, ticket) = self.registrations.swap_remove(place);
+            self.finish_registration(&plugin, ticket, result, context);
         } else {
             self.update_node_info(plugin, result, context);
         }
     }
 
     fn abandon(&mut self, ticket: Ticket, _: &mut Context<'_>) {
-        self.registrations.retain(|it| it.ticket != Some(ticket));
+        self.registrations.retain(|(_, it)| *it != Some(ticket));
     }
 }
 

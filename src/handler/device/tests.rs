@@ -277,7 +277,7 @@ impl Bench {
     fn call(&mut self, at: usize, method: impl FnOnce(&mut DeviceHandler, &mut Context<'_>)) {
         self.effects.clear();
         let mut context = Context::new(Time::ZERO, None, &mut self.ids, &mut self.effects);
-        context = context.with_plugin(&self.plugins[at]);
+        context.plugin = Some(&self.plugins[at]);
         method(&mut self.handler, &mut context);
     }
 
