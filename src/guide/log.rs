@@ -106,10 +106,6 @@
 //!   daemon runs. Its plugins are deregistered.
 //! - `directory is being watched again` (info, DirectoryRecovered): The problem of the directory
 //!   that was logged before is solved.
-//! - `cannot list the whole directory; plugins that were registered below it before the restart
-//!   stay registered until it can be listed count={sockets}` (warn, DirectoryUndecided): It is not
-//!   known whether these plugins still exist. Solve the problem of the directory that is logged
-//!   beside this line.
 //! - `it does not exist` (warn, DirectoryLost): The plugins directory was removed. The daemon
 //!   creates it again; find out what removes it.
 //! - `it is not a directory` (warn, DirectoryLost): Another file has its name. Remove the file, or
@@ -117,7 +113,7 @@
 //! - `it cannot be created: {cause}` (warn, DirectoryLost): The directory is missing, and the
 //!   daemon may not create it. Create it, or start the daemon as root.
 //! - `it cannot be read: {cause}` (warn, DirectoryLost): New plugins in it are not found until it
-//!   can be read. Check its permissions.
+//!   can be read, and those from before a restart stay registered. Check its permissions.
 //! - `it cannot be watched and is scanned every {pause}: {cause}` (warn, DirectoryPolled): Plugins
 //!   are found with a delay. The usual cause is a limit of inotify, and the line names it.
 //! - `it contains names that cannot be examined, so it is scanned every {pause}` (warn,

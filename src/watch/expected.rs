@@ -3,8 +3,7 @@
 //! An expected socket that is found becomes an ordinary one. It is lost, for example, if a complete
 //! listing of its directory does not contain it and an examination of its path does not find it
 //! either, or if its root is removed. If a directory cannot be listed completely, the state of the
-//! expected sockets below it is unknown: they stay expected, and the directory is reported with
-//! their number.
+//! expected sockets below it is unknown: they stay expected.
 
 use std::path::Path;
 use std::sync::Arc;

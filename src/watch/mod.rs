@@ -67,7 +67,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::octets::{PathKey, cmp_length_then_end};
+use crate::octets::PathKey;
 use crate::time::Time;
 use crate::{config, escape};
 
@@ -482,20 +482,9 @@ impl Watch {
         }
     }
 
-    /// Requests the examination of a path, unless one of the last outputs does so already: that
-    /// examination will see all changes up to now.
+    /// Requests the examination of a path.
     fn examine(&mut self, path: Arc<Path>) {
-        let octets = path.as_os_str().as_bytes();
-        let is_this = |output: &Output| match output {
-            Output::Examine { path } => {
-                cmp_length_then_end(path.as_os_str().as_bytes(), octets).is_eq()
-            }
-            _ => false,
-        };
-        let mut last = self.outputs.iter().rev().take(LAST_EXAMINATIONS);
-        if !last.any(is_this) {
-            self.outputs.push_back(Output::Examine { path });
-        }
+        self.outputs.push_back(Output::Examine { path });
     }
 }
 
@@ -504,10 +493,6 @@ const HIDDEN: &str = "the name begins with a dot";
 
 /// The reason for ignoring a path that does not lead to a socket.
 const OTHER: &str = "it is not a socket, or does not exist any more";
-
-/// The number of the last outputs that are searched for the same path: enough for a few names that
-/// are added and removed repeatedly.
-const LAST_EXAMINATIONS: usize = 16;
 
 /// Returns whether a name is ignored because it starts with a dot. This is the only place with this
 /// rule.

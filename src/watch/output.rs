@@ -73,23 +73,13 @@ pub enum Report {
         /// The directory.
         dir: Arc<Path>,
     },
-    /// The directory cannot be listed completely, so expected sockets below it
-    /// ([`super::Watch::expect`]) are neither found nor lost.
-    Undecided {
-        /// The directory.
-        dir: Arc<Path>,
-        /// The number of those sockets.
-        sockets: usize,
-    },
 }
 
 impl Report {
     /// Returns the directory.
     pub fn dir(&self) -> &Arc<Path> {
         match self {
-            Self::Trouble { dir, .. } | Self::Recovered { dir } | Self::Undecided { dir, .. } => {
-                dir
-            }
+            Self::Trouble { dir, .. } | Self::Recovered { dir } => dir,
         }
     }
 
@@ -100,7 +90,6 @@ impl Report {
             Self::Trouble { problem, .. } if problem.causes_polling() => "DirectoryPolled",
             Self::Trouble { .. } => "DirectoryLost",
             Self::Recovered { .. } => "DirectoryRecovered",
-            Self::Undecided { .. } => "DirectoryUndecided",
         }
     }
 
@@ -114,10 +103,6 @@ impl Report {
         match self {
             Self::Trouble { problem, .. } => format!("{problem}; {}", problem.remedy()),
             Self::Recovered { .. } => "directory is being watched again".to_owned(),
-            Self::Undecided { sockets, .. } => format!(
-                "cannot list the whole directory; plugins that were registered below it before the \
-                 restart stay registered until it can be listed count={sockets}"
-            ),
         }
     }
 }

@@ -9,9 +9,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::tree::{self, Child};
-use super::{
-    Entry, EntryKind, HIDDEN, Listing, OTHER, Output, Problem, Report, Watch, WatchId, is_hidden,
-};
+use super::{Entry, EntryKind, HIDDEN, Listing, OTHER, Output, Problem, Watch, WatchId, is_hidden};
 use crate::octets::PathKey;
 use crate::time::Time;
 use crate::{config, escape};
@@ -47,10 +45,7 @@ impl Watch {
             }
             Err(gone) if gone.means_gone() => self.remove_path(dir, now),
             // An unreadable directory may still exist, so its plugins stay.
-            Err(unreadable) => {
-                self.examine_expected(dir, false, &[]);
-                self.set_problem(dir, Some(unreadable), now);
-            }
+            Err(unreadable) => self.set_problem(dir, Some(unreadable), now),
         }
     }
 
@@ -94,42 +89,34 @@ impl Watch {
             });
         }
         unexamined.sort_unstable();
-        self.examine_expected(dir, misfit.is_none(), &unexamined);
+        if misfit.is_none() {
+            self.examine_expected(dir, &unexamined);
+        }
         let not_examined = (!unexamined.is_empty()).then_some(Problem::NotExamined);
         let not_reported = listing.unreported.map(Problem::NotReported);
         let problem = unwatched.or(misfit).or(not_examined).or(not_reported);
         self.set_problem(dir, problem, now);
     }
 
-    /// Examines the expected sockets below a directory that was just scanned. If the listing is not
-    /// complete (`is_whole`) or their names could not be examined (`unknown`, sorted), reports
-    /// their number instead. Sockets below a subdirectory are left to the scan of that
-    /// subdirectory.
-    fn examine_expected(&mut self, dir: &Arc<Path>, is_whole: bool, unknown: &[OsString]) {
-        let (mut missing, mut undecided) = (Vec::<OsString>::new(), 0);
+    /// Examines the expected sockets below a directory that was just listed completely, except
+    /// those whose names could not be examined (`unknown`, sorted). Sockets below a subdirectory
+    /// are left to the scan of that subdirectory.
+    fn examine_expected(&mut self, dir: &Arc<Path>, unknown: &[OsString]) {
+        let mut missing = Vec::<Arc<Path>>::new();
         for path in self.expected.at_and_below(dir) {
             let rest = path.strip_prefix(dir).ok();
             let Some(name) = rest.and_then(|rest| rest.iter().next()) else {
                 continue;
             };
-            if self.tree.child(dir, &tree::join(dir, name)) == Some(Child::Directory) {
-                continue;
-            }
-            if !is_whole || unknown.binary_search_by(|it| (**it).cmp(name)).is_ok() {
-                undecided += 1;
-            } else if missing.last().is_none_or(|it| it != name) {
-                missing.push(name.to_owned());
+            let is_unknown = unknown.binary_search_by(|it| (**it).cmp(name)).is_ok();
+            let path = tree::join(dir, name);
+            let is_directory = self.tree.child(dir, &path) == Some(Child::Directory);
+            if !is_unknown && !is_directory && missing.last() != Some(&path) {
+                missing.push(path);
             }
         }
-        let known = self.tree.get_mut(dir);
-        let before = known.map(|dir| mem::replace(&mut dir.undecided, undecided));
-        if undecided > 0 && before != Some(undecided) {
-            let (dir, sockets) = (Arc::clone(dir), undecided);
-            let report = Report::Undecided { dir, sockets };
-            self.outputs.push_back(Output::Report(report));
-        }
-        for name in missing {
-            self.examine(tree::join(dir, &name));
+        for path in missing {
+            self.examine(path);
         }
     }
 

@@ -156,9 +156,6 @@ fn describe(output: &Output) -> String {
         Output::Lost { path } => format!("lost {}", path.display()),
         Output::Report(Report::Trouble { dir, problem }) => format!("{}: {problem}", dir.display()),
         Output::Report(Report::Recovered { dir }) => format!("{}: recovered", dir.display()),
-        Output::Report(Report::Undecided { dir, sockets }) => {
-            format!("{}: {sockets} undecided", dir.display())
-        }
     }
 }
 

@@ -54,8 +54,6 @@ pub(super) struct Dir {
     pub(super) is_listed: bool,
     /// Whether a scan of the directory was requested and is not answered yet.
     pub(super) is_scan_wanted: bool,
-    /// The number of undecided expected sockets, as reported last ([`super::Report::Undecided`]).
-    pub(super) undecided: usize,
     /// The known entries by path; only the tree changes them.
     pub(super) children: BTreeMap<PathKey, Child>,
 }

@@ -57,8 +57,7 @@ mod tests {
                     dir: dir.clone(),
                     problem,
                 },
-                Report::Recovered { dir: dir.clone() },
-                Report::Undecided { dir, sockets: 1 },
+                Report::Recovered { dir },
             ] {
                 let is_own = log::OWN.contains(&target(&report, &roots));
                 assert_eq!(is_own, is_admitted, "{report:?}");

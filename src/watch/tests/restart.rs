@@ -74,7 +74,7 @@ fn an_expected_socket_in_an_unreadable_directory_stays() {
     timeline.expect(&["scan /p/sub", "examine /p/gone", "lost /p/gone"]);
     let trouble = format!("/p/sub: {}", denied());
     timeline.answer_scan("/p/sub", Ok(WatchId(2)), Err(denied()));
-    timeline.expect(&["/p/sub: 2 undecided", &trouble]);
+    timeline.expect(&[&trouble]);
     timeline.tick();
     timeline.expect(&["scan /p/sub"]);
     timeline.answer_scan("/p/sub", Ok(WatchId(2)), Err(denied()));
@@ -100,7 +100,7 @@ fn an_expected_socket_is_not_lost_by_a_listing_that_a_limit_cut() {
     };
     timeline.answer_scan("/p", Ok(WatchId(1)), Ok(cut));
     let trouble = format!("/p: {}", Problem::TooManyNames);
-    timeline.expect(&["/p: 1 undecided", &trouble]);
+    timeline.expect(&[&trouble]);
 }
 
 #[test]
@@ -109,12 +109,7 @@ fn an_expected_socket_that_cannot_be_examined_stays_expected() {
     timeline.answer_scan_ok("/p", 1, &[("a", EntryKind::Unknown)]);
     let trouble = format!("/p: {}", Problem::NotExamined);
     timeline.answer_examination_gone("/p/gone");
-    timeline.expect(&[
-        "/p: 1 undecided",
-        "examine /p/gone",
-        &trouble,
-        "lost /p/gone",
-    ]);
+    timeline.expect(&["examine /p/gone", &trouble, "lost /p/gone"]);
     timeline.tick();
     timeline.expect(&["create and scan /p"]);
     timeline.answer_scan_ok("/p", 1, &[("a", socket(1))]);
