@@ -141,7 +141,7 @@ Usage: plugind doctor [OPTIONS]
 
 Checks the plugins directories and their permissions, the plugins in them, other
 roots that have sockets (k0s, MicroK8s), kubelets that use the same directory,
-the socket of a running daemon, and the limits of inotify and descriptors.
+the socket of a running daemon, and the limits of inotify.
 
 Options:
   --plugins-dir DIR    examine DIR; can be given several times

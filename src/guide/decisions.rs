@@ -206,11 +206,11 @@
 //!   the steps, so the two cannot disagree. Given up: calls of its own, which also showed the mode
 //!   of the file, the process and the SETTINGS; and the words of a dry run that no connection to
 //!   the endpoint was made.
-//! - **`plugind doctor` looks for seven things**: a directory that cannot be used, plugins that
+//! - **`plugind doctor` looks for six things**: a directory that cannot be used, plugins that
 //!   would not be registered, those that are not trusted, sockets below another root, a kubelet
-//!   beside it, no daemon, and too few descriptors. It probes the plugins. Given up: checks of the
-//!   kernel's features, which have a table in [`operator`](super::operator); of the run directory
-//!   and the locks, which `run` names when it starts; and notes on birth times, owners and modes.
+//!   beside it, and no daemon. It probes the plugins. Given up: checks of the kernel's features,
+//!   which have a table in [`operator`](super::operator); of the run directory, the locks and the
+//!   limit of descriptors, which `run` names; and notes on birth times, owners and modes.
 //!   An API socket to which this user may not connect is a warning, and unknown types count as
 //!   acceptable.
 //! - **A list of devices is decoded by `prost` and compared with the one before**, both sorted. Of

@@ -132,7 +132,7 @@
 //! | key | what it holds |
 //! |---|---|
 //! | `level` | `ok`, `note`, `warning` or `problem`; the last two make the exit code 1 |
-//! | `check` | `directory`, `trust`, `sockets`, `root-dir`, `kubelet`, `daemon` or `descriptors` |
+//! | `check` | `directory`, `trust`, `sockets`, `root-dir`, `kubelet` or `daemon` |
 //! | `message` | what was found, as text |
 //! | `remedy` | what helps, as text |
 //! | `paths`, `count` | the paths that the finding concerns, the first eight; the number of all |

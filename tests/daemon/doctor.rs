@@ -54,9 +54,7 @@ fn a_node_without_a_problem_has_exit_status_0() {
     let found = json.about("sockets");
     assert_eq!(found["level"], "ok");
     assert_eq!(found["paths"][0], socket);
-    for check in ["directory", "descriptors"] {
-        assert_eq!(json.about(check)["level"], "ok", "{json:?}");
-    }
+    assert_eq!(json.about("directory")["level"], "ok", "{json:?}");
     assert_eq!(json.about("daemon")["level"], "note");
     assert!(!place.home.path().join("run").exists());
 
@@ -218,16 +216,6 @@ fn limits_that_are_too_low_are_named() {
         json.assert_finds("directory", "warning", raise);
         assert_eq!(json.status, 1);
     });
-}
-
-#[test]
-fn a_hard_limit_of_descriptors_that_is_too_low_is_named() {
-    let place = Place::new();
-    let mut command = Process::command_behind("ulimit -n 64 &&");
-    command.args(place.doctor(&["-ojson"]).get_args());
-    let json = Examined::by(&mut command);
-    let message = "a daemon may need 120: hard_limit=64";
-    json.assert_finds("descriptors", "warning", message);
 }
 
 #[test]

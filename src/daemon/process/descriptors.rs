@@ -32,14 +32,6 @@ pub(crate) fn raise_limit() -> usize {
     usize::try_from(limit).unwrap_or(usize::MAX)
 }
 
-/// Returns the limit to which the soft limit of this process can be raised.
-pub(crate) fn hard_limit() -> usize {
-    let limits = getrlimit(Resource::RLIMIT_NOFILE);
-    limits.map_or(USUAL_LIMIT, |(_, hard)| {
-        usize::try_from(hard).unwrap_or(usize::MAX)
-    })
-}
-
 /// Returns the soft and the hard limit for programs, or `None` if they keep the limits of this
 /// process.
 pub(crate) fn limit_of_programs() -> Option<(rlim_t, rlim_t)> {

@@ -14,17 +14,16 @@ use nix::sys::stat::Mode;
 use nix::unistd::{AccessFlags, Uid, access};
 
 use super::probe::{self, Outcome, probe};
-use crate::config::{DEFAULT_ROOT_DIR, DESCRIPTOR_RESERVE, DaemonConfig, MAX_LEASES, PLUGINS_DIR};
+use crate::config::{DEFAULT_ROOT_DIR, DaemonConfig, PLUGINS_DIR};
 use crate::daemon::SetupError;
 use crate::daemon::fs::dial::dial_foreign;
 use crate::daemon::fs::mounts::Mounts;
 use crate::daemon::fs::open_path::open_path;
 use crate::daemon::fs::{permissions, run_dir, scan};
-use crate::daemon::process::descriptors;
 use crate::escape;
 use crate::handler::DialError;
 use crate::time::Time;
-use crate::watch::{Cause, Entry, EntryKind, Problem, Report};
+use crate::watch::{Entry, EntryKind, Problem, Report};
 
 /// The directories to examine, and the daemon's socket.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -97,7 +96,6 @@ pub fn examine(options: &Options) -> Result<Vec<Finding>, SetupError> {
     doctor.examine_other_roots(&options.dirs, sockets);
     doctor.examine_kubelets(&options.dirs);
     doctor.examine_daemon(options);
-    doctor.examine_descriptors(sockets);
     Ok(doctor.findings)
 }
 
@@ -294,23 +292,6 @@ impl Doctor {
         self.add_finding(level, "daemon", &[&socket], message, remedy);
     }
 
-    /// Compares the hard limit of descriptors, to which a daemon raises its limit, with the number
-    /// that a daemon may need, with those for clients that hold devices.
-    fn examine_descriptors(&mut self, sockets: usize) {
-        let limit = descriptors::hard_limit();
-        let leases = MAX_LEASES.min(limit / 8);
-        let sockets = sockets.max(16); // A node is expected to have some plugins.
-        let needed = DESCRIPTOR_RESERVE + leases + sockets * PER_SOCKET;
-        let (level, remedy) = if limit < needed {
-            let problem = Problem::NotWatched(Cause::DescriptorsUsedUp);
-            (Level::Warning, problem.remedy())
-        } else {
-            (Level::Ok, "")
-        };
-        let message = format!("a daemon may need {needed}: hard_limit={limit}");
-        self.add_finding(level, "descriptors", &[], message, remedy);
-    }
-
     /// Returns the device and the inode of a directory, or the reason why it cannot be used.
     fn file_id(&self, dir: &Path) -> Result<(u64, u64), Problem> {
         let (_, found) = scan::open_directory(dir, OFlag::empty(), &self.mounts)?;
@@ -383,11 +364,6 @@ const PROBE_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// The name of the checks of a plugins directory.
 const DIRECTORY: &str = "directory";
-
-/// The number of descriptors to provide for each plugin. Its registration needs one, and at most
-/// half of all descriptors are used for registrations; a registered plugin needs some for its
-/// process and for the connections that its handler keeps open.
-const PER_SOCKET: usize = 4;
 
 #[cfg(test)]
 mod tests {
