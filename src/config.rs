@@ -310,8 +310,7 @@ mod tests {
         assert_eq!(MAX_STATE_FILE, 4 * KIB * MAX_SOCKETS);
         assert_eq!(MAX_REPLY, 256 * MAX_DEVICES);
         assert_eq!(MAX_DECODED_HEADERS, 4 * MAX_HEADER_LIST);
-        assert!(MAX_SIMULATED_REQUEST >= 4 * MAX_ENDPOINT);
-        assert!(MAX_REGISTER_REQUEST > MAX_ENDPOINT + MAX_PLUGIN_NAME);
+        assert!(MAX_SMALL_MESSAGE >= 4 * MAX_ENDPOINT);
         assert!(MAX_HEADER_BLOCK >= MAX_HEADER_LIST);
         assert!(LOG_BUFFER_OF_PEERS < LOG_BUFFER);
         assert!(KEPT_EVENTS_OF_ONE_LEN < KEPT_EVENTS_LEN);

@@ -24,7 +24,7 @@ use std::mem;
 
 use super::request::{Method, Request};
 use super::response::{Response, Status, stream_head};
-use crate::config::{API_OUTPUT, API_REQUEST_TIME, API_STALL};
+use crate::config::{API_OUTPUT, API_STALL, PEER_TIMEOUT};
 use crate::time::Time;
 
 /// The connection of one client.
@@ -58,7 +58,7 @@ impl Connection {
         Self {
             state: State::Reading {
                 input: Vec::new(),
-                until: now + API_REQUEST_TIME,
+                until: now + PEER_TIMEOUT,
             },
             output: Vec::new(),
             written: 0,

@@ -38,10 +38,6 @@ pub const API_HEAD: usize = 8 * 1024;
 /// The maximum number of header fields of a request: `curl` sends three, a browser about fifteen.
 pub const API_FIELDS: usize = 64;
 
-/// The time limit for a request after its connection was accepted: more than a client on a busy
-/// machine needs, and short enough that silent clients do not block others for long.
-pub const API_REQUEST_TIME: Duration = Duration::from_secs(10);
-
 /// The time after which the connection of a client that reads nothing is closed. A command whose
 /// pager pauses for longer loses the rest of its output.
 pub const API_STALL: Duration = Duration::from_secs(30);
@@ -310,8 +306,10 @@ pub const READY_TIME: Duration = Duration::from_secs(2);
 /// permanently: if that daemon was killed a moment ago, the kernel is about to release the lock.
 pub const BRIEF_LOCK_TIMEOUT: Duration = Duration::from_millis(50);
 
-/// The time limit for `Allocate` and the calls around it (kubelet: none).
-pub const ALLOCATE_TIMEOUT: Duration = Duration::from_secs(10);
+/// The time limit for a call that a plugin or kubelet answers while the caller waits: `Allocate` and
+/// the calls around it (kubelet: none), and the registration of a simulated device plugin at
+/// `kubelet.sock`, during which kubelet calls the plugin (NVIDIA's plugin: none).
+pub const CALL_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The pauses before `Allocate` is called again for the devices without a valid answer: the call
 /// failed, the reply is not valid, or the memory budget has no room for it.
@@ -320,16 +318,8 @@ pub const ALLOCATE_RETRY: Backoff = Backoff {
     cap: Duration::from_secs(300),
 };
 
-/// The maximum size of a reply to `Allocate` (octets), which is passed to a command in an
-/// environment variable: Linux allows 128 KiB (kubelet: [`MAX_REPLY`](super::MAX_REPLY)).
-pub const MAX_ALLOCATE_REPLY: usize = 16 * 1024;
-
 /// The pause before a CDI file is written again after a failure.
 pub const CDI_RETRY: Duration = Duration::from_secs(5);
-
-/// The maximum size of a reply that is empty or nearly so (octets), such as that to
-/// `NotifyRegistrationStatus`: there is room for fields that are not known yet.
-pub const MAX_NOTIFY_REPLY: usize = 4 * 1024;
 
 // --- Memory --------------------------------------------------------------------------------------
 
@@ -360,22 +350,14 @@ pub const READY_RETRY: Backoff = Backoff {
     cap: READY_GRACE,
 };
 
-/// The time limit for a CSI driver's `NodeGetInfo` (kubelet: 2 min).
-pub const CSI_NODE_INFO_TIMEOUT: Duration = Duration::from_secs(120);
+/// The time limit for a handler's first call to a plugin, within [`HANDLER_TIMEOUT`]: a CSI
+/// driver's `NodeGetInfo` (kubelet: 2 min), and `GetDevicePluginOptions` with the dial, because
+/// many device plugins set up their devices first (kubelet: 10 s for the dial, then no limit).
+pub const HANDLER_CALL_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// The minimum period at which a registered CSI driver is asked again for the node's information
 /// (kubelet: the same, 10 s).
 pub const LEAST_CSI_NODE_INFO: Duration = Duration::from_secs(10);
-
-/// The maximum size of a CSI driver's reply about the node (octets): many times the size of known
-/// ones, and limited because the whole reply is kept (kubelet: 4 MiB, the default of its gRPC
-/// library).
-pub const MAX_CSI_REPLY: usize = 16 * 1024;
-
-/// The time limit for a device plugin to report its options, including the dial, because many set
-/// up their devices first: the same as for a CSI driver's `NodeGetInfo`, and within
-/// [`HANDLER_TIMEOUT`] (kubelet: 10 s for the dial, then no limit).
-pub const DEVICE_OPTIONS_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// The time for which the devices of a plugin are kept, marked as unhealthy, after its stream has
 /// ended (kubelet: `endpointStopGracePeriod`, 5 min). Also the time after which a plugin that
@@ -415,10 +397,6 @@ pub const REGISTRATION_RETRY: Backoff = Backoff {
     first: Duration::from_millis(100),
     cap: Duration::from_secs(10),
 };
-
-/// The maximum size of a `Register` request (octets): many times what two names need (kubelet: 4
-/// MiB).
-pub const MAX_REGISTER_REQUEST: usize = 16 * 1024;
 
 /// The maximum number of devices of one plugin: a hundred times what known plugins list. A list of
 /// that length takes a few milliseconds (kubelet: limited by the size of a message).
@@ -584,10 +562,6 @@ pub const MAX_REMOVED_RECORDS_LEN: usize = 16 * 1024;
 /// Further ones wait to be accepted, and the kernel limits their number.
 pub const MAX_SIMULATED_CLIENTS: usize = 32;
 
-/// The maximum size of a request that a simulated plugin accepts (octets): four times the longest
-/// reason for a refusal, which contains a path.
-pub const MAX_SIMULATED_REQUEST: usize = 16 * 1024;
-
 /// The pauses of a simulated device plugin after its registration at `kubelet.sock` has failed: a
 /// socket refuses connections between `bind` and `listen`. The longest equals kubelet's first pause
 /// before it restarts a container, because most device plugins exit when they are refused.
@@ -595,7 +569,3 @@ pub const REGISTER_RETRY: Backoff = Backoff {
     first: Duration::from_millis(100),
     cap: Duration::from_secs(10),
 };
-
-/// The time limit for the registration of a simulated device plugin at `kubelet.sock`, during which
-/// kubelet calls the plugin (NVIDIA's plugin: no limit).
-pub const REGISTER_TIMEOUT: Duration = Duration::from_secs(10);

@@ -6,6 +6,14 @@ use std::time::Duration;
 /// MiB, the default of its gRPC library).
 pub const MAX_GET_INFO_REPLY: usize = 64 * 1024;
 
+/// The maximum size of a message that is small by its nature (octets): a CSI driver's reply about
+/// the node, which is kept, and a reply to `Allocate`, which is passed to a command in an
+/// environment variable (Linux allows 128 KiB); a request to register a device plugin, and any
+/// request to a simulated plugin; and a reply that is empty or nearly so, such as that to
+/// `NotifyRegistrationStatus`. Many times the size of known ones (kubelet: 4 MiB, the default of
+/// its gRPC library).
+pub const MAX_SMALL_MESSAGE: usize = 16 * 1024;
+
 /// The maximum size of a reply to any other call (octets): the default of most gRPC libraries, so
 /// no plugin can rely on more (kubelet: the same).
 pub const MAX_REPLY: usize = 4 * 1024 * 1024;
@@ -28,14 +36,6 @@ pub const MAX_STREAMS: u32 = 100;
 /// as many as it may have open, because a client may cancel all of them at once.
 pub const MAX_CANCELLED: u32 = 100;
 
-/// The time that a client has to send a request, from its headers to its end: a request has only a
-/// few octets, and one that is sent slowly occupies one of [`MAX_STREAMS`].
-pub const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
-
-/// The time that a client has to read a response once all of it is queued: as long as a peer may
-/// leave all octets unread.
-pub const ANSWER_TIMEOUT: Duration = WRITE_STALL_TIMEOUT;
-
 /// The number of unsent octets of a stream at which its server cannot queue another message. One
 /// message may exceed this number: its size is not known in advance.
 pub const MAX_UNSENT_MESSAGE_OCTETS: usize = 64 * 1024;
@@ -45,12 +45,12 @@ pub const MAX_UNSENT_MESSAGE_OCTETS: usize = 64 * 1024;
 /// [`DIAL_TIMEOUT`](super::DIAL_TIMEOUT) for its SETTINGS.
 pub const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The time that a peer has from the first to the last frame of a header block, which blocks all
-/// other streams: well-behaved peers send the whole block at once.
-pub const HEADER_BLOCK_TIMEOUT: Duration = Duration::from_secs(10);
-
-/// The time that a peer may leave written octets unread.
-pub const WRITE_STALL_TIMEOUT: Duration = Duration::from_secs(10);
+/// The time that a peer has for what it would do at once if it were well-behaved, even on a busy
+/// machine: to send a header block, from its first to its last frame, which blocks all other
+/// streams; to send a gRPC request, which has only a few octets and occupies one of
+/// [`MAX_STREAMS`]; to send a request to the API, from the time its connection was accepted; to
+/// read a response once all of it is queued; and to read any of the octets that were written.
+pub const PEER_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The maximum size of a header list that is accepted, advertised as SETTINGS_MAX_HEADER_LIST_SIZE;
 /// no more is kept of a larger one, so that the memory that a peer can take up is limited. Three

@@ -92,7 +92,7 @@ impl ServerCall {
                     method,
                     assembler: Assembler::new(max_request),
                     message: None,
-                    until: now + config::REQUEST_TIMEOUT,
+                    until: now + config::PEER_TIMEOUT,
                 };
             }
             Err(end) => call.end_response(end, now),
@@ -203,7 +203,7 @@ impl ServerCall {
 
     fn end_response(&mut self, end: ResponseEnd, now: Time) {
         if !matches!(self.state, State::Ending { .. }) {
-            let until = now + config::ANSWER_TIMEOUT;
+            let until = now + config::PEER_TIMEOUT;
             self.state = State::Ending { end, until };
         }
     }

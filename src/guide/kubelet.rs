@@ -25,11 +25,11 @@
 //! | **C10** | longest backoff | 122 s | 122 s: [`BACKOFF`] |
 //! | **C11** | backoff if connections are refused | as any other | 3 s at most: [`REDIAL`] |
 //! | **C12** | a handler's answer | unlimited | 150 s: [`HANDLER_TIMEOUT`] |
-//! | **C13** | NodeGetInfo of a CSI driver | 2 min | 2 min: [`CSI_NODE_INFO_TIMEOUT`] |
-//! | **C14** | GetDevicePluginOptions | unlimited | 2 min: [`DEVICE_OPTIONS_TIMEOUT`] |
+//! | **C13** | NodeGetInfo of a CSI driver | 2 min | 2 min: [`HANDLER_CALL_TIMEOUT`] |
+//! | **C14** | GetDevicePluginOptions | unlimited | 2 min: [`HANDLER_CALL_TIMEOUT`] |
 //! | **C15** | devices kept after their stream ended | 5 min | 5 min: [`DEVICE_GRACE`] |
 //! | **C16** | reply to GetInfo | 4 MiB | 64 KiB: [`MAX_GET_INFO_REPLY`] |
-//! | **C17** | reply of a CSI driver | 4 MiB | 16 KiB: [`MAX_CSI_REPLY`] |
+//! | **C17** | reply of a CSI driver | 4 MiB | 16 KiB: [`MAX_SMALL_MESSAGE`] |
 //! | **C18** | any other reply to a handler | 4 MiB | 4 MiB: [`MAX_REPLY`] |
 //! | **C19** | header list of a reply | 16 MiB | 64 KiB: [`MAX_HEADER_LIST`] |
 //! | **C20** | sockets | unlimited | 2,048: [`MAX_SOCKETS`] |
@@ -49,11 +49,10 @@
 //! assert_eq!(seconds(config::BACKOFF.cap), 122); // C10
 //! assert_eq!(seconds(config::REDIAL.cap), 3); // C11
 //! assert_eq!(seconds(config::HANDLER_TIMEOUT), 150); // C12
-//! assert_eq!(seconds(config::CSI_NODE_INFO_TIMEOUT), 120); // C13
-//! assert_eq!(seconds(config::DEVICE_OPTIONS_TIMEOUT), 120); // C14
+//! assert_eq!(seconds(config::HANDLER_CALL_TIMEOUT), 120); // C13 and C14
 //! assert_eq!(seconds(config::DEVICE_GRACE), 300); // C15
 //! assert_eq!(config::MAX_GET_INFO_REPLY, 64 << 10); // C16
-//! assert_eq!(config::MAX_CSI_REPLY, 16 << 10); // C17
+//! assert_eq!(config::MAX_SMALL_MESSAGE, 16 << 10); // C17
 //! assert_eq!(config::MAX_REPLY, 4 << 20); // C18
 //! assert_eq!(config::MAX_HEADER_LIST, 64 << 10); // C19
 //! assert_eq!(config::MAX_SOCKETS, 2048); // C20
@@ -437,15 +436,14 @@
 //! [`Identity`]: crate::watch::Identity
 //! [`BACKOFF`]: crate::config::BACKOFF
 //! [`OnDown`]: crate::config::OnDown
-//! [`CSI_NODE_INFO_TIMEOUT`]: crate::config::CSI_NODE_INFO_TIMEOUT
 //! [`DEFAULT_PLUGINS_DIR`]: crate::config::DEFAULT_PLUGINS_DIR
 //! [`DEFAULT_TYPES`]: crate::config::DEFAULT_TYPES
 //! [`DEVICE_GRACE`]: crate::config::DEVICE_GRACE
-//! [`DEVICE_OPTIONS_TIMEOUT`]: crate::config::DEVICE_OPTIONS_TIMEOUT
+//! [`HANDLER_CALL_TIMEOUT`]: crate::config::HANDLER_CALL_TIMEOUT
 //! [`DIAL_TIMEOUT`]: crate::config::DIAL_TIMEOUT
 //! [`GET_INFO_TIMEOUT`]: crate::config::GET_INFO_TIMEOUT
 //! [`HANDLER_TIMEOUT`]: crate::config::HANDLER_TIMEOUT
-//! [`MAX_CSI_REPLY`]: crate::config::MAX_CSI_REPLY
+//! [`MAX_SMALL_MESSAGE`]: crate::config::MAX_SMALL_MESSAGE
 //! [`MAX_GET_INFO_REPLY`]: crate::config::MAX_GET_INFO_REPLY
 //! [`MAX_HEADER_LIST`]: crate::config::MAX_HEADER_LIST
 //! [`MAX_REPLY`]: crate::config::MAX_REPLY

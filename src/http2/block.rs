@@ -30,7 +30,7 @@ impl Block {
         Self {
             stream,
             end_stream,
-            deadline: now + config::HEADER_BLOCK_TIMEOUT,
+            deadline: now + config::PEER_TIMEOUT,
             octets: fragment.to_vec(),
             continuations: 0,
         }

@@ -19,7 +19,7 @@ use super::reconcile::Target;
 use super::registered::{Driver, Health, KnownBy, Registered};
 use super::socket::{Active, Label, Pending, Socket};
 use crate::config::{
-    DIAL_RETRY, DIAL_RETRY_AT_START, GET_INFO_TIMEOUT, MAX_GET_INFO_REPLY, MAX_NOTIFY_REPLY,
+    DIAL_RETRY, DIAL_RETRY_AT_START, GET_INFO_TIMEOUT, MAX_GET_INFO_REPLY, MAX_SMALL_MESSAGE,
     READY_GRACE, STALLED_AFTER,
 };
 use crate::escape;
@@ -117,7 +117,7 @@ impl Actions for Execution<'_> {
         };
         let method = registration::NOTIFY_REGISTRATION_STATUS;
         let request = status.encode_to_vec();
-        self.call_plugin(method, &request, MAX_NOTIFY_REPLY, deadline)
+        self.call_plugin(method, &request, MAX_SMALL_MESSAGE, deadline)
     }
 
     fn hang_up(&mut self) {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use prost::Message as _;
 
 use super::ClientId;
-use crate::config::{MAX_CLIENT_REGISTRATIONS, MAX_REGISTER_REQUEST};
+use crate::config::{MAX_CLIENT_REGISTRATIONS, MAX_SMALL_MESSAGE};
 use crate::grpc::{Code, Incoming, Server, Status};
 use crate::http2::StreamId;
 use crate::manager::{AnnouncementId, Process};
@@ -51,7 +51,7 @@ impl Client {
         Self {
             id,
             caller,
-            server: Server::new(METHODS, MAX_REGISTER_REQUEST, now),
+            server: Server::new(METHODS, MAX_SMALL_MESSAGE, now),
             calls: Vec::new(),
             is_closing: false,
             is_dropped: false,

@@ -219,7 +219,7 @@ fn an_unacceptable_request_is_rejected_and_the_next_one_is_not() {
 fn a_request_that_is_too_long_is_rejected() {
     let mut node = Node::new();
     let client = node.connect();
-    node.call_with(client, &vec![0; crate::config::MAX_REGISTER_REQUEST + 1]);
+    node.call_with(client, &vec![0; crate::config::MAX_SMALL_MESSAGE + 1]);
     let results = node.take_results(client);
     assert!(
         matches!(&results[..], [Err((Code::ResourceExhausted, _))]),

@@ -122,7 +122,7 @@ impl Plugin {
     pub fn accept(&mut self, socket: Socket, now: Time) -> ConnectionId {
         self.last_id.0 += 1;
         let methods = self.kind.methods(socket);
-        let server = Server::new(methods, config::MAX_SIMULATED_REQUEST, now);
+        let server = Server::new(methods, config::MAX_SMALL_MESSAGE, now);
         self.connections.push((self.last_id, server));
         self.last_id
     }

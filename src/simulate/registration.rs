@@ -102,7 +102,7 @@ impl Registration {
     /// Calls Register on the connection, which was just established.
     pub(super) fn handle_connected(&mut self, conn: ConnectionId, now: Time) {
         let mut client = Client::new(now);
-        let (limit, deadline) = (config::MAX_NOTIFY_REPLY, now + config::REGISTER_TIMEOUT);
+        let (limit, deadline) = (config::MAX_SMALL_MESSAGE, now + config::CALL_TIMEOUT);
         let _only_call = client.unary(registration::REGISTER, &self.request, limit, deadline, now);
         self.connection = Some((conn, client));
         self.state = State::Calling;

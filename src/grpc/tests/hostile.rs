@@ -46,7 +46,7 @@ fn slow_octets_do_not_extend_any_deadline() {
         (
             // A header block.
             [wire::settings(&[]), large].concat(),
-            config::HEADER_BLOCK_TIMEOUT,
+            config::PEER_TIMEOUT,
             timeout_error(Awaited::HeaderBlock),
         ),
         (

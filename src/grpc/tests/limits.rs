@@ -32,7 +32,7 @@ fn result_of_reply(limit: usize, length: usize) -> (Result<usize, CallError>, Ve
 fn a_reply_may_have_as_many_octets_as_the_call_accepts() {
     let limits = [
         config::MAX_GET_INFO_REPLY,
-        config::MAX_NOTIFY_REPLY,
+        config::MAX_SMALL_MESSAGE,
         config::MAX_REPLY,
         0,
     ];

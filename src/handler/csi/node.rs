@@ -8,7 +8,7 @@ use prost::Message as _;
 
 use super::driver::Driver;
 use super::version::highest_supported;
-use crate::config::{CSI_NODE_INFO_TIMEOUT, MAX_CSI_REPLY};
+use crate::config::{HANDLER_CALL_TIMEOUT, MAX_SMALL_MESSAGE};
 use crate::escape;
 use crate::handler::{Call, CallFailure, Context, EventType, Plugin, Reason, reply};
 use crate::proto::csi_v1::{NodeGetInfoRequest, node};
@@ -42,7 +42,7 @@ pub(in crate::handler) fn call_node_get_info(plugin: &Plugin, context: &mut Cont
         endpoint: plugin.endpoint.clone(),
         method: node::NODE_GET_INFO,
         request: NodeGetInfoRequest {}.encode_to_vec(),
-        timeout: CSI_NODE_INFO_TIMEOUT,
+        timeout: HANDLER_CALL_TIMEOUT,
         wait_for_ready: true,
     });
 }
@@ -53,7 +53,7 @@ pub(in crate::handler) fn parse_reply(
     result: Result<Vec<u8>, CallFailure>,
 ) -> Result<Driver, Reason> {
     let version = highest_supported(&plugin.versions).map_err(Reason::new)?;
-    let node = reply::decode(&plugin.endpoint, result, MAX_CSI_REPLY)?;
+    let node = reply::decode(&plugin.endpoint, result, MAX_SMALL_MESSAGE)?;
     Driver::new(plugin, version, node)
 }
 

@@ -8,7 +8,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::resource;
-use crate::config::MAX_ALLOCATE_REPLY;
+use crate::config::MAX_SMALL_MESSAGE;
 use crate::escape;
 use crate::proto::v1beta1::{
     AllocateRequest, AllocateResponse, ContainerAllocateRequest, ContainerAllocateResponse,
@@ -28,10 +28,10 @@ impl Allocation {
     /// Decodes and checks a reply for one container. The error is the reason why the reply is
     /// invalid.
     pub(super) fn from_reply(reply: &[u8]) -> Result<Self, String> {
-        if reply.len() > MAX_ALLOCATE_REPLY {
+        if reply.len() > MAX_SMALL_MESSAGE {
             let octets = reply.len();
             return Err(format!(
-                "the reply is too large octets={octets} limit={MAX_ALLOCATE_REPLY}"
+                "the reply is too large octets={octets} limit={MAX_SMALL_MESSAGE}"
             ));
         }
         let reply = AllocateResponse::decode(reply).map_err(|_| "cannot decode the reply")?;
@@ -213,7 +213,7 @@ mod tests {
             Allocation::from_reply(b"\x0a\x07").unwrap_err(),
             "cannot decode the reply"
         );
-        let large = [entry("A", &"x".repeat(MAX_ALLOCATE_REPLY))];
+        let large = [entry("A", &"x".repeat(MAX_SMALL_MESSAGE))];
         let large = ContainerAllocateResponse {
             envs: large.into(),
             ..Default::default()

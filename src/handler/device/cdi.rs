@@ -22,7 +22,7 @@ use super::allocation::{self, Allocation};
 use super::changes::SHOWN_ID;
 use super::inventory::DevicePlugin;
 use crate::budget::{OverBudget, Reserved};
-use crate::config::{ALLOCATE_RETRY, ALLOCATE_TIMEOUT};
+use crate::config::{ALLOCATE_RETRY, CALL_TIMEOUT};
 use crate::escape;
 use crate::handler::{Call, CallFailure, Context, EffectId, EventType, Plugin};
 use crate::proto::v1beta1::device_plugin;
@@ -137,7 +137,7 @@ impl Published {
                 endpoint: plugin.endpoint.clone(),
                 method: device_plugin::ALLOCATE,
                 request: allocation::encode_request(vec![device.id.to_string()]),
-                timeout: ALLOCATE_TIMEOUT,
+                timeout: CALL_TIMEOUT,
                 wait_for_ready: false,
             });
             self.examined = at + 1;

@@ -27,7 +27,7 @@ use super::cdi::{self, CdiFiles};
 use super::changes::SHOWN_ID;
 use super::devices::Device;
 use super::inventory::DevicePlugin;
-use crate::config::{ALLOCATE_TIMEOUT, MAX_LEASED_DEVICES, MAX_LEASED_RESOURCES};
+use crate::config::{CALL_TIMEOUT, MAX_LEASED_DEVICES, MAX_LEASED_RESOURCES};
 use crate::escape;
 use crate::grpc::Code;
 use crate::handler::{Call, CallFailure, Context, EffectId, EventType, Plugin, Store};
@@ -355,7 +355,7 @@ impl Lease {
                 endpoint: part.plugin.endpoint.clone(),
                 method,
                 request,
-                timeout: ALLOCATE_TIMEOUT,
+                timeout: CALL_TIMEOUT,
                 wait_for_ready: false,
             })
         });

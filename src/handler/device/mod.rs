@@ -57,7 +57,7 @@ use super::{
 };
 use crate::budget::Reserved;
 use crate::config::{
-    DEVICE_GRACE, DEVICE_OPTIONS_TIMEOUT, DIAL_TIMEOUT, LIST_INTERVAL, MAX_NOTIFY_REPLY,
+    DEVICE_GRACE, DIAL_TIMEOUT, HANDLER_CALL_TIMEOUT, LIST_INTERVAL, MAX_SMALL_MESSAGE,
 };
 use crate::escape;
 use crate::grpc::{CallError, Code};
@@ -231,7 +231,7 @@ impl PluginHandler for DeviceHandler {
             endpoint: plugin.endpoint.clone(),
             method: device_plugin::GET_DEVICE_PLUGIN_OPTIONS,
             request: Empty {}.encode_to_vec(),
-            timeout: DEVICE_OPTIONS_TIMEOUT,
+            timeout: HANDLER_CALL_TIMEOUT,
             wait_for_ready: true,
         });
         let client = Client::AskingOptions {
@@ -520,7 +520,7 @@ fn read_options(
         let why = wording::connection_error(error, endpoint);
         return Err(Reason::new(format!("failed to dial device plugin: {why}")));
     }
-    reply::decode(endpoint, result, MAX_NOTIFY_REPLY).map_err(|why| {
+    reply::decode(endpoint, result, MAX_SMALL_MESSAGE).map_err(|why| {
         let why = why.as_str();
         Reason::new(format!("failed to get device plugin options: {why}"))
     })

@@ -328,7 +328,7 @@ impl Connection {
             deadlines[1] = Some(block.deadline);
         }
         if !self.outbox.transmit().is_empty() {
-            deadlines[2] = Some(self.unread_since + config::WRITE_STALL_TIMEOUT);
+            deadlines[2] = Some(self.unread_since + config::PEER_TIMEOUT);
         }
         deadlines
     }

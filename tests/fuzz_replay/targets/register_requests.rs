@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::Duration;
 
-use plugind::config::{MAX_REGISTER_REQUEST, MAX_REGISTRATIONS, MAX_STREAMS};
+use plugind::config::{MAX_REGISTRATIONS, MAX_SMALL_MESSAGE, MAX_STREAMS};
 use plugind::handler::device;
 use plugind::http2::Endpoint as _;
 use plugind::manager::{AnnouncementError, AnnouncementId, Process};
@@ -289,4 +289,4 @@ const WAITS: [u64; 4] = [1, 1000, 11_000, 301_000];
 const MOST_OPERATIONS: usize = 100;
 
 /// The most that a client may hold: its connection, and requests in vectors that double (octets).
-const CLIENT_BOUND: usize = CONNECTION_BOUND + MAX_STREAMS as usize * (3 * MAX_REGISTER_REQUEST);
+const CLIENT_BOUND: usize = CONNECTION_BOUND + MAX_STREAMS as usize * (3 * MAX_SMALL_MESSAGE);

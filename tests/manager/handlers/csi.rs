@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use plugind::config::{BACKOFF, MAX_CSI_REPLY, READY_GRACE, SLOW_CHECK, STALLED_AFTER};
+use plugind::config::{BACKOFF, MAX_SMALL_MESSAGE, READY_GRACE, SLOW_CHECK, STALLED_AFTER};
 use plugind::handler::HandlerTable;
 use plugind::handler::csi::{CsiHandler, Driver};
 use plugind::manager::{Manager, OnDown, State};
@@ -110,7 +110,11 @@ fn a_driver_that_does_not_know_the_node_is_refused_and_told_why() {
             "FailedPrecondition desc = no cloud here",
         ),
         (Answer::Octets(vec![0xff]), at_once, UNREADABLE),
-        (Answer::Octets(vec![0; MAX_CSI_REPLY + 1]), at_once, &long),
+        (
+            Answer::Octets(vec![0; MAX_SMALL_MESSAGE + 1]),
+            at_once,
+            &long,
+        ),
         (Answer::Announce(u32::MAX), at_once, &huge),
         (early, READY_GRACE, "Unavailable desc = not yet"),
         (Answer::Close, READY_GRACE, EOF),

@@ -4,8 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use plugind::config::{
-    BACKOFF, DEVICE_GRACE, DEVICE_OPTIONS_TIMEOUT, LIST_INTERVAL, MAX_DEVICES, MAX_REPLY,
-    READY_GRACE,
+    BACKOFF, DEVICE_GRACE, HANDLER_CALL_TIMEOUT, LIST_INTERVAL, MAX_DEVICES, MAX_REPLY, READY_GRACE,
 };
 
 use crate::handlers::node::{EOF, LATE, Node, UNREADABLE, seconds};
@@ -184,13 +183,13 @@ fn dm11_a_plugin_that_connects_three_times_has_one_client() {
 fn a_plugin_that_does_not_state_its_options_is_not_used() {
     let at_once = Duration::ZERO;
     let too_large =
-        "ResourceExhausted desc = grpc: received message larger than max (10000 vs. 4096)";
+        "ResourceExhausted desc = grpc: received message larger than max (20000 vs. 16384)";
     for (answer, time, why) in [
         (Answer::Status(2, "no"), at_once, "Unknown desc = no"),
         (Answer::Octets(vec![0xff]), at_once, UNREADABLE),
-        (Answer::Octets(vec![0; 10_000]), at_once, too_large),
+        (Answer::Octets(vec![0; 20_000]), at_once, too_large),
         (Answer::Close, READY_GRACE, EOF),
-        (Answer::Silence, DEVICE_OPTIONS_TIMEOUT, LATE),
+        (Answer::Silence, HANDLER_CALL_TIMEOUT, LATE),
     ] {
         let mut service = listing(device_list(["a"]));
         service.services.insert(OPTIONS, answer);

@@ -307,7 +307,7 @@ fn a_connection_times_out_exactly_at_each_deadline() {
         ),
         (
             || server_inside_block(b""),
-            config::HEADER_BLOCK_TIMEOUT,
+            config::PEER_TIMEOUT,
             Awaited::HeaderBlock,
             ErrorCode::ENHANCE_YOUR_CALM,
         ),
@@ -317,7 +317,7 @@ fn a_connection_times_out_exactly_at_each_deadline() {
                 peer.send(&ping(1));
                 peer
             },
-            config::WRITE_STALL_TIMEOUT,
+            config::PEER_TIMEOUT,
             Awaited::Reading,
             ErrorCode::ENHANCE_YOUR_CALM,
         ),
