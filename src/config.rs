@@ -311,7 +311,6 @@ mod tests {
         assert_eq!(MAX_REPLY, 256 * MAX_DEVICES);
         assert_eq!(MAX_DECODED_HEADERS, 4 * MAX_HEADER_LIST);
         assert!(MAX_SMALL_MESSAGE >= 4 * MAX_ENDPOINT);
-        assert!(MAX_HEADER_BLOCK >= MAX_HEADER_LIST);
         assert!(LOG_BUFFER_OF_PEERS < LOG_BUFFER);
         assert!(KEPT_EVENTS_OF_ONE_LEN < KEPT_EVENTS_LEN);
     }

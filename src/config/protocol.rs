@@ -23,18 +23,14 @@ pub const MAX_REPLY: usize = 4 * 1024 * 1024;
 /// takes several microseconds (kubelet: no limit; a thread for each stream).
 pub const MAX_EVENTS_AT_ONCE: usize = 64;
 
-/// The maximum number of simultaneous calls on one connection, open or waiting for a stream: more
-/// than any handler needs, and few enough to look at each in every turn.
-pub const MAX_CALLS: usize = 100;
-
-/// The maximum number of streams that a client may have open on a connection to a server of this
-/// crate, advertised as SETTINGS_MAX_CONCURRENT_STREAMS: the minimum that RFC 9113 §6.5.2
-/// recommends.
+/// The maximum number of streams that may be open on a connection. A server of this crate
+/// advertises it as SETTINGS_MAX_CONCURRENT_STREAMS: the minimum that RFC 9113 §6.5.2 recommends.
+/// A client of this crate has at most as many calls, open or waiting for a stream: more than any
+/// handler needs, and few enough to look at each in every turn.
+///
+/// Also the maximum number of requests that a client may cancel in excess of those that were
+/// answered, because a client may cancel all open ones at once.
 pub const MAX_STREAMS: u32 = 100;
-
-/// The maximum number of requests that a client may cancel in excess of those that were answered:
-/// as many as it may have open, because a client may cancel all of them at once.
-pub const MAX_CANCELLED: u32 = 100;
 
 /// The number of unsent octets of a stream at which its server cannot queue another message. One
 /// message may exceed this number: its size is not known in advance.
@@ -60,6 +56,9 @@ pub const PEER_TIMEOUT: Duration = Duration::from_secs(10);
 /// The advertised value is the limit that is enforced: servers such as grpc-go fail a call whose
 /// metadata exceeds the advertised value, so a lower value would refuse replies that are accepted
 /// here.
+///
+/// Also the maximum size of a header block, in all its frames and before it is decoded: a block is
+/// shorter than its list, which counts 32 octets more for each field.
 pub const MAX_HEADER_LIST: usize = 64 * 1024;
 
 /// The maximum size of a header list for which only the stream fails; a larger one closes the
@@ -71,18 +70,10 @@ pub const MAX_DECODED_HEADERS: usize = 4 * MAX_HEADER_LIST;
 /// too.
 pub const MAX_FIELDS: usize = 256;
 
-/// The maximum size of a header block that is accepted, in all its frames and before it is decoded
-/// (octets).
-pub const MAX_HEADER_BLOCK: usize = 64 * 1024;
-
 /// The maximum number of CONTINUATION frames in a header block that is accepted. A block of
-/// [`MAX_HEADER_BLOCK`] fits into four frames of the initial size; empty frames would cost a peer
+/// [`MAX_HEADER_LIST`] fits into four frames of the initial size; empty frames would cost a peer
 /// nothing.
 pub const MAX_CONTINUATIONS: u32 = 8;
-
-/// The size of the dynamic table that a peer may use for its header blocks (octets): the protocol's
-/// initial value, because a lower value is poorly supported.
-pub const HEADER_TABLE: usize = 4096;
 
 /// The maximum size of a header block that is sent (octets): gRPC Java and gRPC C-core refuse
 /// larger ones.
@@ -91,20 +82,15 @@ pub const MAX_SENT_HEADER_BLOCK: usize = 8 * 1024;
 /// The maximum number of 1xx responses before the final one: gRPC servers send none.
 pub const MAX_INFORMATIONAL: u8 = 8;
 
-/// The maximum length of a `grpc-message` that is kept or sent (octets): enough for any genuine
-/// reason, and too little to fill a log.
-pub const MAX_STATUS_MESSAGE: usize = 1024;
-
-/// The maximum size of the status details (`grpc-status-details-bin`) that are kept or sent
-/// (octets). Larger details are dropped, because a part of them would be meaningless.
-pub const MAX_STATUS_DETAILS: usize = 1024;
+/// The maximum length of each part of a peer's reason that is kept, or of ours that is sent
+/// (octets): a `grpc-message`, the status details (`grpc-status-details-bin`), which are dropped if
+/// they are larger, because a part of them would be meaningless, and a GOAWAY's debug data. Enough
+/// for any genuine reason, and too little to fill a log.
+pub const MAX_REASON: usize = 1024;
 
 /// The maximum number of values in one SETTINGS frame: RFC 9113 defines six, and there may be
 /// extensions.
 pub const MAX_SETTINGS: usize = 32;
-
-/// The maximum length of a GOAWAY's debug data that is kept (octets): a sentence.
-pub const MAX_GOAWAY_DEBUG: usize = 256;
 
 /// The maximum number of unsent control frames, such as acknowledgements; at this number, reading
 /// stops until they are written. That many frames take about 1 KiB.

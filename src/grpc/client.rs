@@ -118,7 +118,7 @@ impl Client {
         let index = self.calls.len();
         let call = ClientCall::new(id, call_type, path, message, max_message, deadline, now);
         self.calls.push(call);
-        if index >= config::MAX_CALLS {
+        if index >= config::MAX_STREAMS as usize {
             self.finish_call(index, Err(CallError::TooManyCalls), false, now);
         } else if matches!(deadline, Some(deadline) if deadline <= now) {
             self.finish_call(index, Err(CallError::DeadlineExceeded), false, now);

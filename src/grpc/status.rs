@@ -162,7 +162,7 @@ impl Status {
     /// "Percent-Encoded → 1*(Percent-Byte-Unencoded / Percent-Byte-Encoded);
     /// Percent-Byte-Unencoded → 1*( %x20-%x24 / %x26-%x7E )".
     pub(super) fn encode_message(&self) -> Vec<u8> {
-        let kept = self.message.len().min(config::MAX_STATUS_MESSAGE);
+        let kept = self.message.len().min(config::MAX_REASON);
         let mut encoded = Vec::new();
         for &octet in &self.message.as_bytes()[..kept] {
             if matches!(octet, b' '..=b'$' | b'&'..=b'~') {
@@ -177,7 +177,7 @@ impl Status {
     /// Returns the details as encoded in `grpc-status-details-bin`; empty if there are none, or if
     /// they exceed the limit.
     pub(super) fn encode_details(&self) -> Vec<u8> {
-        if self.details.len() > config::MAX_STATUS_DETAILS {
+        if self.details.len() > config::MAX_REASON {
             return Vec::new();
         }
         binary::encode(&self.details)
@@ -193,7 +193,7 @@ impl Status {
             code,
             message: message.unwrap_or_default(),
             details: details
-                .find(|details| (1..=config::MAX_STATUS_DETAILS).contains(&details.len()))
+                .find(|details| (1..=config::MAX_REASON).contains(&details.len()))
                 .unwrap_or_default(),
         })
     }
@@ -214,10 +214,10 @@ impl fmt::Display for Status {
 /// "When decoding invalid values, implementations MUST NOT error or throw away the message": a `%`
 /// without two hexadecimal digits after it is kept, and invalid UTF-8 is replaced.
 fn decode_message(encoded: &[u8]) -> String {
-    let mut bytes = Vec::with_capacity(encoded.len().min(config::MAX_STATUS_MESSAGE));
+    let mut bytes = Vec::with_capacity(encoded.len().min(config::MAX_REASON));
     let mut rest = encoded;
     while let [first, tail @ ..] = rest {
-        if bytes.len() == config::MAX_STATUS_MESSAGE {
+        if bytes.len() == config::MAX_REASON {
             break;
         }
         match (first, tail) {

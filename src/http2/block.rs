@@ -53,10 +53,10 @@ impl Block {
         }
         let size = self.octets.len() + fragment.len();
         // mutation: a header block may be longer than its limit
-        if size > config::MAX_HEADER_BLOCK {
+        if size > config::MAX_HEADER_LIST {
             return Err(Violation::Excess(Excess::HeaderBlock));
         }
-        grow_capacity(&mut self.octets, size, config::MAX_HEADER_BLOCK);
+        grow_capacity(&mut self.octets, size, config::MAX_HEADER_LIST);
         self.octets.extend_from_slice(fragment);
         Ok(())
     }
@@ -86,7 +86,7 @@ mod tests {
 
     #[test]
     fn a_block_may_have_64_kib_and_not_an_octet_more() {
-        let rest = vec![0; config::MAX_HEADER_BLOCK - 2];
+        let rest = vec![0; config::MAX_HEADER_LIST - 2];
         let mut full = block();
         assert_eq!(full.append(STREAM, &rest), Ok(()));
         let too_large = Err(Violation::Excess(Excess::HeaderBlock));
@@ -98,7 +98,7 @@ mod tests {
         let mut block = block();
         for _ in 0..7 {
             block.append(STREAM, &[0; 9_000]).expect("it fits");
-            assert!(block.octets.capacity() <= config::MAX_HEADER_BLOCK);
+            assert!(block.octets.capacity() <= config::MAX_HEADER_LIST);
         }
         assert_eq!(block.octets.len(), 63_002);
     }

@@ -10,9 +10,7 @@ use std::time::Duration;
 use super::frame_type::FrameType;
 use super::other_protocol::OtherProtocol;
 use super::stream_id::StreamId;
-use crate::config::{
-    MAX_CONTINUATIONS, MAX_DECODED_HEADERS, MAX_FIELDS, MAX_HEADER_BLOCK, MAX_HEADER_LIST,
-};
+use crate::config::{MAX_CONTINUATIONS, MAX_DECODED_HEADERS, MAX_FIELDS, MAX_HEADER_LIST};
 use crate::escape;
 use crate::hpack;
 
@@ -189,7 +187,7 @@ pub enum Violation {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Excess {
     /// The octets of one header block, before it is decoded.
-    #[error("a header block of more than {MAX_HEADER_BLOCK} octets")]
+    #[error("a header block of more than {MAX_HEADER_LIST} octets")]
     HeaderBlock,
     /// The CONTINUATION frames of one header block.
     #[error("a header block in more than {MAX_CONTINUATIONS} CONTINUATION frames")]

@@ -69,7 +69,7 @@ impl FloodGuard {
     pub(super) fn count_cancelled_request(&mut self, now: Time) -> Result<(), Violation> {
         self.reset_if_expired(now);
         self.cancelled += 1;
-        if self.cancelled > config::MAX_CANCELLED {
+        if self.cancelled > config::MAX_STREAMS {
             return Err(Violation::Excess(Excess::Cancelled));
         }
         Ok(())

@@ -54,7 +54,7 @@ fn a_reply_may_have_as_many_octets_as_the_call_accepts() {
 #[test]
 fn a_client_has_a_maximum_number_of_calls() {
     let mut server = Server::connected(&[(3, 0)]);
-    for _ in 0..config::MAX_CALLS {
+    for _ in 0..config::MAX_STREAMS {
         server.start_call(b"");
     }
     assert!(server.poll_outcomes().is_empty());
@@ -146,7 +146,7 @@ fn a_response_with_too_large_headers_resets_the_stream() {
 #[test]
 fn the_message_of_a_status_is_sent_up_to_its_limit() {
     let mut caller = Caller::calling(UNARY);
-    let words = "x".repeat(config::MAX_STATUS_MESSAGE + 1);
+    let words = "x".repeat(config::MAX_REASON + 1);
     let status = Status::new(Code::Aborted, &*words);
     caller.server.finish(id(ONE), status, caller.now);
     let sent = &caller.receive_fields()[3]["grpc-message: ".len()..];

@@ -131,7 +131,8 @@ impl Connection {
             receive: ReceiveWindow::new(INITIAL_WINDOW),
             peer: Settings::default(),
             is_settled: false,
-            decoder: Decoder::new(config::HEADER_TABLE),
+            // The initial value of SETTINGS_HEADER_TABLE_SIZE: a lower one is poorly supported.
+            decoder: Decoder::new(4096),
             fields: Fields::default(),
             block: None,
             flood: FloodGuard::default(),

@@ -336,7 +336,7 @@ impl Connection {
         self.goaway_received = Some(GoAwayReceived {
             last_stream,
             code,
-            debug: debug[..debug.len().min(config::MAX_GOAWAY_DEBUG)].to_vec(),
+            debug: debug[..debug.len().min(config::MAX_REASON)].to_vec(),
         });
         self.streams.remove_above(last_stream);
         Ok(Some(Event::GoAway { last_stream, code }))

@@ -2,7 +2,7 @@
 //!
 //! The limits on header blocks are checked a second time here, frame by frame.
 
-use plugind::config::{MAX_CONTINUATIONS, MAX_DECODED_HEADERS, MAX_HEADER_BLOCK};
+use plugind::config::{MAX_CONTINUATIONS, MAX_DECODED_HEADERS, MAX_HEADER_LIST};
 
 use super::wire::{
     self, CONTINUATION, END_HEADERS, GOAWAY, HEADERS, LARGEST_FRAME, PADDED, PREFACE, WITH_PRIORITY,
@@ -89,7 +89,7 @@ impl Limits {
         if continuations > MAX_CONTINUATIONS {
             self.exceeded.get_or_insert("a block has too many frames");
         }
-        if block.len() > MAX_HEADER_BLOCK {
+        if block.len() > MAX_HEADER_LIST {
             self.exceeded.get_or_insert("a block is too long");
         }
         if flags & END_HEADERS == 0 {

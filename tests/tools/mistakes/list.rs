@@ -262,7 +262,7 @@ pub(crate) const MISTAKES: [Mistake; 51] = [
     },
     Mistake {
         what: "a header block may be longer than its limit",
-        wrong: "if size > 2 * config::MAX_HEADER_BLOCK {",
+        wrong: "if size > 2 * config::MAX_HEADER_LIST {",
         finder: Finder::FuzzTargets,
     },
     Mistake {

@@ -75,7 +75,7 @@ fn a_goaway_is_reported_with_its_code_and_debug_data() {
 }
 
 #[test]
-fn only_256_octets_of_goaway_debug_data_are_kept() {
+fn only_1024_octets_of_goaway_debug_data_are_kept() {
     let mut peer = Peer::server_with_requests(1);
     assert!(!peer.machine.is_closing());
     for _ in 0..64 {
@@ -86,7 +86,7 @@ fn only_256_octets_of_goaway_debug_data_are_kept() {
         panic!("no GOAWAY is reported");
     };
     assert!(peer.machine.is_closing());
-    assert_eq!(gone.debug.len(), 256);
+    assert_eq!(gone.debug.len(), 1024);
 }
 
 #[test]

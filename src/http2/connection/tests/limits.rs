@@ -86,7 +86,7 @@ fn a_header_block_beyond_a_limit_ends_the_connection() {
             || {
                 let fragment = [0; 16_384];
                 let further = frame(CONTINUATION, 0, ONE, &fragment);
-                let times = config::MAX_HEADER_BLOCK / fragment.len() - 1;
+                let times = config::MAX_HEADER_LIST / fragment.len() - 1;
                 after_sending(server_inside_block(&fragment), &further.repeat(times), 1)
             },
             frame(CONTINUATION, 0, ONE, b"\0"),
@@ -177,7 +177,7 @@ fn frames_beyond_a_limit_end_the_connection() {
         (
             || {
                 let mut peer = Peer::client_with_settings(&[]);
-                for stream in 0..config::MAX_CANCELLED {
+                for stream in 0..config::MAX_STREAMS {
                     let stream = 1 + 2 * stream;
                     peer =
                         after_sending(peer, &[request(stream, true), reset(stream, 8)].concat(), 1);
