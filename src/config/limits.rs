@@ -5,6 +5,30 @@ use std::time::Duration;
 
 use crate::backoff::Backoff;
 
+// --- Several parts -------------------------------------------------------------------------------
+
+/// The minimum time between two updates that follow changes of the plugins, the first of which may
+/// begin a burst: a notification of the status, a change of the links to plugins by name, a read of
+/// the mount table, because a starting pod mounts several times, and the time between a change and
+/// the write of the state file, for which no registration waits (kubelet: has none of these, and
+/// does not notice mounts). A plugin that flaps causes one update per second.
+pub const UPDATE_INTERVAL: Duration = Duration::from_secs(1);
+
+/// The pause before what the system has refused is tried again: a scan of a directory that cannot
+/// be watched or read (kubelet: does not try again), or accepting clients when the process has run
+/// out of file descriptors.
+pub const SYSTEM_RETRY: Duration = Duration::from_secs(1);
+
+/// The pause before files that could not be written are written again: the links to plugins by
+/// name, all of which are compared with the registered plugins then, and the CDI files. The pause
+/// does not grow: a repetition costs little, and only the first failure is logged.
+pub const FILE_RETRY: Duration = Duration::from_secs(5);
+
+/// The pause between attempts to write to a reader that does not read: the log's, or the service
+/// manager, which serves all services of the machine, for a notification that must arrive. The
+/// pause does not grow, so that the text arrives soon after the reader returns.
+pub const READER_RETRY: Duration = Duration::from_millis(250);
+
 // --- The API -------------------------------------------------------------------------------------
 
 /// The maximum number of clients of the API socket: several operators and a scraper, each of which
@@ -71,29 +95,14 @@ pub const API_FOLLOW_PAUSE: Duration = Duration::from_millis(10);
 /// client or makes its `connect` wait (kubelet: usually 4,096).
 pub const BACKLOG: i32 = 64;
 
-/// The pause before clients are accepted again after the process has run out of file descriptors.
-pub const ACCEPT_RETRY: Duration = Duration::from_secs(1);
-
 /// The time that clients have to read their last response when the daemon stops.
 pub const API_STOP_GRACE: Duration = Duration::from_secs(1);
 
 // --- The service manager -------------------------------------------------------------------------
 
-/// The pause before a notification that must arrive is sent again: the service manager, which
-/// serves all services of the machine, has not read the earlier ones yet.
-pub const NOTIFY_RETRY: Duration = Duration::from_millis(250);
-
-/// The minimum time between two status notifications: operators cannot follow more, and a plugin
-/// may change its state many times in a second.
-pub const STATUS_PAUSE: Duration = Duration::from_secs(1);
-
 /// The minimum pause between two watchdog notifications. With a timeout of less than twice this
 /// time, the service manager would also kill a daemon that is only busy.
 pub const WATCHDOG_MIN: Duration = Duration::from_millis(10);
-
-/// The maximum pause between two watchdog notifications, however long the timeout of the service
-/// manager is.
-pub const WATCHDOG_MAX: Duration = Duration::from_secs(60 * 60);
 
 // --- The manager ---------------------------------------------------------------------------------
 
@@ -215,11 +224,13 @@ pub const LEAST_DESCRIPTORS: usize = DESCRIPTOR_RESERVE + 16;
 /// (kubelet: no such warning).
 pub const SHORTAGE_WARNING_INTERVAL: Duration = Duration::from_secs(600);
 
-/// The pause between two checks of a registered plugin that is not watched for lack of a descriptor
-/// (kubelet: does not notice a plugin that is down).
+/// The pause between two checks of a registered plugin that may be down unnoticed (kubelet: does not
+/// notice a plugin that is down): one that is not watched for lack of a descriptor, or one that has
+/// closed its idle connection twice, so that a closed one does not mean that it is down, if its
+/// process cannot be watched.
 pub const SLOW_CHECK: Duration = Duration::from_secs(30);
 
-/// The addition to [`SLOW_CHECK`] for each such plugin, so that there are at most a hundred checks
+/// The addition to [`SLOW_CHECK`] for each plugin that is not watched, so that there are at most a hundred checks
 /// per second, however many plugins there are.
 pub const SLOW_CHECK_SHARE: Duration = Duration::from_millis(10);
 
@@ -230,11 +241,6 @@ pub const RESYNC_INTERVAL: Duration = Duration::from_secs(300);
 /// The time that a plugin may be down before it is deregistered, if the user wants that without
 /// specifying a time: a container that is restarted in place is up well before.
 pub const DOWN_GRACE: Duration = Duration::from_secs(30);
-
-/// The pause between two checks of a plugin that has closed its idle connection twice, if its
-/// process cannot be watched: such a plugin closes idle connections, so a closed one does not mean
-/// that it is down (kubelet: no such checks).
-pub const IDLE_CHECK_INTERVAL: Duration = Duration::from_secs(30);
 
 /// The time that running operations have to end when the daemon stops.
 pub const STOP_GRACE: Duration = Duration::from_secs(2);
@@ -260,14 +266,10 @@ pub const MAX_VERSIONS: usize = 256;
 /// as `v1beta1.DRAPlugin` (kubelet: limited by the size of a reply).
 pub const MAX_VERSION: usize = 128;
 
-/// The time between a change and the write of the state file: a burst of registrations causes one
-/// write, and none of them waits for it (kubelet: has no such file).
-pub const STATE_FILE_DELAY: Duration = Duration::from_secs(1);
-
 /// The pauses between attempts to write the state file after a failure: the disk may be full for
 /// days.
 pub const STATE_FILE_RETRY: Backoff = Backoff {
-    first: STATE_FILE_DELAY,
+    first: UPDATE_INTERVAL,
     cap: Duration::from_secs(60),
 };
 
@@ -282,25 +284,12 @@ pub const MAX_CONFIG_PROBLEMS: usize = 20;
 /// is several times the usual need. If the file would be longer, the longest entries are left out.
 pub const MAX_STATE_FILE: usize = 8 * 1024 * 1024;
 
-/// The minimum time between two changes of the links to plugins by name: a plugin that flaps causes
-/// one change per second.
-pub const LINK_INTERVAL: Duration = Duration::from_secs(1);
-
 /// The maximum number of plugin names that are remembered because their links have to be changed:
 /// if there are more, all links are compared.
 pub const MAX_CHANGED_LINKS: usize = 2048;
 
 /// The maximum number of links that are set in one turn, which takes a few milliseconds.
 pub const LINKS_AT_ONCE: usize = 256;
-
-/// The pause after a failure to update the links by name, before all links are compared with the
-/// registered plugins again. The pause does not grow: one comparison costs little, and only the
-/// first failure is logged.
-pub const LINK_RETRY: Duration = Duration::from_secs(5);
-
-/// The time after the first scan after which the daemon counts as ready even if it has not dialed
-/// all sockets that were found: no plugin can delay the readiness for longer.
-pub const READY_TIME: Duration = Duration::from_secs(2);
 
 /// The time for which the daemon waits at its start for a lock that another running daemon may hold
 /// permanently: if that daemon was killed a moment ago, the kernel is about to release the lock.
@@ -317,9 +306,6 @@ pub const ALLOCATE_RETRY: Backoff = Backoff {
     first: Duration::from_secs(1),
     cap: Duration::from_secs(300),
 };
-
-/// The pause before a CDI file is written again after a failure.
-pub const CDI_RETRY: Duration = Duration::from_secs(5);
 
 // --- Memory --------------------------------------------------------------------------------------
 
@@ -339,9 +325,11 @@ const MEBIBYTE: usize = 1024 * 1024;
 
 // --- The handlers --------------------------------------------------------------------------------
 
-/// The time after a plugin's registration socket was first seen during which its endpoint may not
-/// be ready yet: many plugins serve the endpoint a few hundred milliseconds later, or from another
-/// process (kubelet: no such time, but it begins to register plugins only once per second).
+/// The time that plugins have to be ready. For this time after its registration socket was first
+/// seen, a plugin's endpoint may not be ready yet: many plugins serve the endpoint a few hundred
+/// milliseconds later, or from another process (kubelet: no such time, but it begins to register
+/// plugins only once per second). And after this time from the first scan, the daemon counts as
+/// ready even if it has not dialed all sockets that were found.
 pub const READY_GRACE: Duration = Duration::from_secs(2);
 
 /// The pauses before an endpoint that was not ready is called again.
@@ -462,15 +450,7 @@ pub const LOG_BUFFER: usize = 64 * 1024;
 /// The part of [`LOG_BUFFER`] for lines that peers cause: the rest is for the daemon's own lines.
 pub const LOG_BUFFER_OF_PEERS: usize = 48 * 1024;
 
-/// The pause between attempts to write to standard error while its reader does not read. The pause
-/// does not grow, so that lines appear soon after the reader returns.
-pub const LOG_RETRY: Duration = Duration::from_millis(250);
-
 // --- The watch -----------------------------------------------------------------------------------
-
-/// The pause before a directory with a problem is scanned again, for example one that cannot be
-/// watched or read (kubelet: does not try again).
-pub const WATCH_RETRY: Duration = Duration::from_secs(1);
 
 /// The pauses between scans of a directory that changes continually: a plugin in a directory that
 /// is renamed repeatedly may wait for the longest pause (kubelet: no pause; it scans a directory at
@@ -508,7 +488,7 @@ pub const MAX_SOCKETS: usize = 2048;
 /// The pauses between scans of a directory that exceeds a limit, or is already watched under
 /// another path: either may last for a long time.
 pub const LIMITED_RETRY: Backoff = Backoff {
-    first: WATCH_RETRY,
+    first: SYSTEM_RETRY,
     cap: Duration::from_secs(60),
 };
 
@@ -524,10 +504,6 @@ pub const MAX_NAMES: usize = 16_384;
 /// sockets; the name of a symbolic link counts twice (kubelet: no limit). It leaves room for other
 /// directories, and a directory is read in one turn of the event loop: 768 links take 10 ms.
 pub const MAX_EXAMINED_NAMES: usize = MAX_SOCKETS / 4 * 3;
-
-/// The minimum time between two reads of the mount table: a starting pod mounts several times
-/// (kubelet: does not notice mounts).
-pub const MOUNTS_INTERVAL: Duration = Duration::from_secs(1);
 
 // --- Readers of the state ------------------------------------------------------------------------
 

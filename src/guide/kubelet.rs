@@ -17,7 +17,7 @@
 //! | **C2** | mode of that directory, if it is created | 0750 | 0750 |
 //! | **C3** | types | three built-in ones | the same three: [`DEFAULT_TYPES`] |
 //! | **C4** | every socket is looked at | each 1 s | on a change; each 300 s: [`RESYNC_INTERVAL`] |
-//! | **C5** | a directory that cannot be watched | given up | scanned each 1 s: [`WATCH_RETRY`] |
+//! | **C5** | a directory that cannot be watched | given up | scanned each 1 s: [`SYSTEM_RETRY`] |
 //! | **C6** | dial | 10 s | 10 s, up to the server's SETTINGS: [`DIAL_TIMEOUT`] |
 //! | **C7** | GetInfo, after the dial | 1 s | 1 s: [`GET_INFO_TIMEOUT`] |
 //! | **C8** | NotifyRegistrationStatus | 5 s | 5 s: [`NOTIFY_TIMEOUT`] |
@@ -41,7 +41,7 @@
 //! let seconds = |constant: std::time::Duration| constant.as_secs();
 //! assert_eq!(config::DEFAULT_PLUGINS_DIR, "/var/lib/kubelet/plugins_registry"); // C1
 //! assert_eq!(seconds(config::RESYNC_INTERVAL), 300); // C4
-//! assert_eq!(seconds(config::WATCH_RETRY), 1); // C5
+//! assert_eq!(seconds(config::SYSTEM_RETRY), 1); // C5
 //! assert_eq!(seconds(config::DIAL_TIMEOUT), 10); // C6
 //! assert_eq!(seconds(config::GET_INFO_TIMEOUT), 1); // C7
 //! assert_eq!(seconds(config::NOTIFY_TIMEOUT), 5); // C8
@@ -439,17 +439,17 @@
 //! [`DEFAULT_PLUGINS_DIR`]: crate::config::DEFAULT_PLUGINS_DIR
 //! [`DEFAULT_TYPES`]: crate::config::DEFAULT_TYPES
 //! [`DEVICE_GRACE`]: crate::config::DEVICE_GRACE
-//! [`HANDLER_CALL_TIMEOUT`]: crate::config::HANDLER_CALL_TIMEOUT
 //! [`DIAL_TIMEOUT`]: crate::config::DIAL_TIMEOUT
 //! [`GET_INFO_TIMEOUT`]: crate::config::GET_INFO_TIMEOUT
+//! [`HANDLER_CALL_TIMEOUT`]: crate::config::HANDLER_CALL_TIMEOUT
 //! [`HANDLER_TIMEOUT`]: crate::config::HANDLER_TIMEOUT
-//! [`MAX_SMALL_MESSAGE`]: crate::config::MAX_SMALL_MESSAGE
 //! [`MAX_GET_INFO_REPLY`]: crate::config::MAX_GET_INFO_REPLY
 //! [`MAX_HEADER_LIST`]: crate::config::MAX_HEADER_LIST
 //! [`MAX_REPLY`]: crate::config::MAX_REPLY
+//! [`MAX_SMALL_MESSAGE`]: crate::config::MAX_SMALL_MESSAGE
 //! [`MAX_SOCKETS`]: crate::config::MAX_SOCKETS
 //! [`MAX_TREE_DEPTH`]: crate::config::MAX_TREE_DEPTH
 //! [`NOTIFY_TIMEOUT`]: crate::config::NOTIFY_TIMEOUT
 //! [`REDIAL`]: crate::config::REDIAL
 //! [`RESYNC_INTERVAL`]: crate::config::RESYNC_INTERVAL
-//! [`WATCH_RETRY`]: crate::config::WATCH_RETRY
+//! [`SYSTEM_RETRY`]: crate::config::SYSTEM_RETRY

@@ -28,7 +28,7 @@
 //! ```
 //!
 //! The end of a connection that is held open means nothing if the server closes idle connections:
-//! after the second time, the plugin is checked at most once per [`IDLE_CHECK_INTERVAL`].
+//! after the second time, the plugin is checked at most once per [`SLOW_CHECK`].
 
 use std::path::Path;
 use std::sync::Arc;
@@ -36,7 +36,7 @@ use std::sync::Arc;
 use super::connections::{Connection, Server};
 use super::desired::RetryDelay;
 use super::ids::Process;
-use crate::config::{BACKOFF, IDLE_CHECK_INTERVAL};
+use crate::config::{BACKOFF, SLOW_CHECK};
 use crate::handler::{HandlerId, Plugin};
 use crate::time::Time;
 use crate::watch::Identity;
@@ -241,7 +241,7 @@ impl Health {
         } else if self.idle_ends < IDLE_ENDS {
             self.checks.record_failure(now);
         } else {
-            self.checks.set_delay(now, IDLE_CHECK_INTERVAL);
+            self.checks.set_delay(now, SLOW_CHECK);
         }
         was_down
     }

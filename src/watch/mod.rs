@@ -429,7 +429,7 @@ impl Watch {
             }
             Some(problem) if problem.is_worth_retrying() => {
                 // All directories with such a problem are retried at the same time.
-                let latest = now + config::WATCH_RETRY;
+                let latest = now + config::SYSTEM_RETRY;
                 let tick = self.retry_at.filter(|at| now < *at && *at <= latest);
                 (tick.or(Some(latest)), None)
             }

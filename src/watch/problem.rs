@@ -8,7 +8,7 @@ use self::Problem::{
     NotWatched, SameAs, TooDeep, TooManyDirectories, TooManyNames, TooManySockets,
 };
 use crate::config::{
-    MAX_DIRECTORIES, MAX_EXAMINED_NAMES, MAX_NAMES, MAX_SOCKETS, MAX_TREE_DEPTH, WATCH_RETRY,
+    MAX_DIRECTORIES, MAX_EXAMINED_NAMES, MAX_NAMES, MAX_SOCKETS, MAX_TREE_DEPTH, SYSTEM_RETRY,
 };
 use crate::escape;
 
@@ -29,16 +29,16 @@ pub enum Problem {
     #[error("it cannot be read: {0}")]
     NotRead(Cause),
     /// The directory cannot be watched: it is scanned every second instead.
-    #[error("it cannot be watched and is scanned every {WATCH_RETRY:?}: {0}")]
+    #[error("it cannot be watched and is scanned every {SYSTEM_RETRY:?}: {0}")]
     NotWatched(Cause),
     /// The directory contains names that cannot be examined: until they can be, it is scanned every
     /// second.
-    #[error("it contains names that cannot be examined, so it is scanned every {WATCH_RETRY:?}")]
+    #[error("it contains names that cannot be examined, so it is scanned every {SYSTEM_RETRY:?}")]
     NotExamined,
     /// The file system of the directory, which has this type, does not report all changes: the
     /// directory is also scanned every second.
     #[error(
-        "its file system does not report all changes, so it is scanned every {WATCH_RETRY:?} \
+        "its file system does not report all changes, so it is scanned every {SYSTEM_RETRY:?} \
          file_system={}",
         escape::text(.0)
     )]

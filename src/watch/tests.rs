@@ -134,7 +134,7 @@ impl Timeline {
     #[track_caller]
     fn expect_idle(&self) {
         let next = self.watch.poll_timeout().expect("the resync is armed");
-        assert!(next > self.now + config::WATCH_RETRY, "{next:?}");
+        assert!(next > self.now + config::SYSTEM_RETRY, "{next:?}");
     }
 }
 

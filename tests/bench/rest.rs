@@ -5,7 +5,7 @@ use std::error::Error;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use plugind::config::LINK_INTERVAL;
+use plugind::config::UPDATE_INTERVAL;
 use serde_json::json;
 
 use super::field::Field;
@@ -20,7 +20,7 @@ pub(crate) fn measure(subjects: &[Subject]) -> Result<Table, Box<dyn Error>> {
         let (mut field, process) = Field::with_subject(subject)?;
         field.farm.at_once(PLUGINS)?;
         // Links by name that were changed a moment ago may be due once more.
-        pause(LINK_INTERVAL);
+        pause(UPDATE_INTERVAL);
         process.until_quiet()?;
         resting.push((field, process));
     }

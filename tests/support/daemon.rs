@@ -7,7 +7,7 @@ use std::sync::mpsc::RecvTimeoutError;
 use std::time::Duration;
 
 use nix::sys::signal::Signal;
-use plugind::config::READY_TIME;
+use plugind::config::READY_GRACE;
 
 use super::process::Process;
 use super::until::until;
@@ -96,7 +96,7 @@ impl Daemon {
     pub(crate) fn until_at_rest(&self) -> u64 {
         // Links to plugins from before are compared once, and the last connection is closed a
         // moment after the last line is written.
-        assert!(self.is_silent_for(READY_TIME));
+        assert!(self.is_silent_for(READY_GRACE));
         let mut wakeups = self.wakeups();
         until("the daemon rests", || {
             assert!(self.is_silent_for(Duration::from_millis(300)));

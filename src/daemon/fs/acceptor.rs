@@ -23,7 +23,7 @@ use super::dial::dial;
 use super::own_file::{OwnFile, remove_if_present};
 use super::permissions::ProgramProblem;
 use super::run_dir::RunDirProblem;
-use crate::config::ACCEPT_RETRY;
+use crate::config::SYSTEM_RETRY;
 use crate::daemon::connection;
 use crate::escape;
 use crate::handler::DialError;
@@ -89,7 +89,7 @@ impl Acceptor {
         self.ready_at.get_or_insert(Time::ZERO);
     }
 
-    /// Accepts a connection. Returns `None` if no connection is waiting, and for [`ACCEPT_RETRY`]
+    /// Accepts a connection. Returns `None` if no connection is waiting, and for [`SYSTEM_RETRY`]
     /// after accept(2) has failed, for example because no descriptor is left.
     pub(crate) fn accept(&mut self, now: Time) -> Option<UnixStream> {
         while self.ready_at.is_some_and(|at| at <= now) {
@@ -105,7 +105,7 @@ impl Acceptor {
                         let socket =
                             escape::path(path.unwrap_or_else(|| Path::new("passed socket")));
                         log::debug!("{socket}: cannot accept a connection, retrying: {error}");
-                        self.ready_at = Some(now + ACCEPT_RETRY);
+                        self.ready_at = Some(now + SYSTEM_RETRY);
                     }
                 },
             }

@@ -3,7 +3,7 @@
 //! registered plugin of that name, if the endpoint is a socket. [`link_path`] encodes the names.
 //!
 //! A link is replaced by renaming another one over it, so that a link exists at every moment. Links
-//! are changed at the end of a turn, each usually at most once per [`LINK_INTERVAL`]. Some time
+//! are changed at the end of a turn, each usually at most once per [`UPDATE_INTERVAL`]. Some time
 //! after the first scan, when most plugins from before a restart have been registered again, all
 //! links are compared with the registered plugins: links without a plugin are removed, and missing
 //! links are created. The same comparison is made after a change that failed, after more changes
@@ -32,8 +32,8 @@ use super::link_name::link_path;
 use super::own_file::create_public_dir;
 use super::run_dir;
 use crate::config::{
-    BRIEF_LOCK_TIMEOUT, LINK_INTERVAL, LINK_RETRY, LINKS_AT_ONCE, MAX_CHANGED_LINKS, PathMap,
-    READY_TIME,
+    BRIEF_LOCK_TIMEOUT, FILE_RETRY, LINKS_AT_ONCE, MAX_CHANGED_LINKS, PathMap, READY_GRACE,
+    UPDATE_INTERVAL,
 };
 use crate::escape;
 use crate::handler::{NameKey, Plugin};
@@ -128,7 +128,7 @@ impl ByName {
     /// [`LINKS_AT_ONCE`]. `is_scanned` states whether the first scan is over.
     pub(crate) fn handle_timeout(&mut self, world: &World<'_>, is_scanned: bool, now: Time) {
         if is_scanned && mem::take(&mut self.awaits_scan) {
-            self.compare_at = Some(now + READY_TIME);
+            self.compare_at = Some(now + READY_GRACE);
         }
         if matches!(self.poll_timeout(), Some(at) if at <= now) {
             self.set_links(world, LINKS_AT_ONCE, now);
@@ -140,7 +140,7 @@ impl ByName {
         self.set_links(world, usize::MAX, now);
     }
 
-    /// Sets at most `most` links. If one fails, all links are compared after [`LINK_RETRY`]; only
+    /// Sets at most `most` links. If one fails, all links are compared after [`FILE_RETRY`]; only
     /// the first failure is logged.
     fn set_links(&mut self, world: &World<'_>, most: usize, now: Time) {
         let result = self.try_set_links(world, most, now);
@@ -151,12 +151,12 @@ impl ByName {
                 log::warn!("{dir}: cannot update the links to plugins by name, retrying: {error}");
             }
             self.changed.clear();
-            self.compare_at = Some(now + LINK_RETRY);
+            self.compare_at = Some(now + FILE_RETRY);
         } else if was_failing {
             log::info!("{dir}: the links to plugins by name can be updated again");
         }
         let is_done = self.changed.is_empty();
-        self.set_at = if is_done { now + LINK_INTERVAL } else { now };
+        self.set_at = if is_done { now + UPDATE_INTERVAL } else { now };
     }
 
     fn try_set_links(&mut self, world: &World<'_>, most: usize, now: Time) -> io::Result<()> {

@@ -16,7 +16,7 @@ use std::time::Instant;
 use super::file_lock::{self, FileLock};
 use super::own_file::create_public_dir;
 use super::{permissions, state_file};
-use crate::config::{CDI_RETRY, LOCK_TIMEOUT};
+use crate::config::{FILE_RETRY, LOCK_TIMEOUT};
 use crate::daemon::SetupError;
 use crate::escape;
 use crate::handler::device::{CdiFiles, Leases};
@@ -59,7 +59,7 @@ impl CdiDir {
     }
 
     /// Makes the pending changes. Those that fail are retried with the next changes, at the latest
-    /// after [`CDI_RETRY`]; only the first of several failures in a row is logged.
+    /// after [`FILE_RETRY`]; only the first of several failures in a row is logged.
     pub(crate) fn handle_timeout(&mut self, now: Time) {
         let new = self.leases.take_files();
         let is_due = self.retry_at.is_some_and(|at| at <= now);
@@ -76,7 +76,7 @@ impl CdiDir {
             failed = error.or_else(|| failed.take());
             is_left
         });
-        self.retry_at = failed.is_some().then(|| now + CDI_RETRY);
+        self.retry_at = failed.is_some().then(|| now + FILE_RETRY);
         match failed {
             Some(error) if !self.is_failing => {
                 self.is_failing = true;

@@ -4,7 +4,7 @@
 //! each open file. The file is opened twice:
 //!
 //! - One open file wakes the loop. It is closed when it reports a change, and opened again when the
-//!   roots are scanned, at most once per [`config::MOUNTS_INTERVAL`]: a node that mounts all the
+//!   roots are scanned, at most once per [`config::UPDATE_INTERVAL`]: a node that mounts all the
 //!   time causes one report and one scan per interval, and a node that does not mount causes none.
 //! - The open file that the table was read from is polled at the start of each turn, and whenever
 //!   the table is used outside of a turn, so that the table is never older than the turn. The first
@@ -137,7 +137,7 @@ impl Mounts {
         self.is_polled = true;
         let is_due = self.is_changed.get() && self.scan_at <= now;
         if is_due {
-            self.scan_at = now + config::MOUNTS_INTERVAL;
+            self.scan_at = now + config::UPDATE_INTERVAL;
             // The wakeup is requested before the table is read, so that no change is missed.
             let read = self
                 .request_wakeup()
@@ -550,16 +550,16 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let mut mounts = mounts(dir.path());
         assert_eq!(mounts.poll_timeout(), None);
-        let due = Time::ZERO + config::MOUNTS_INTERVAL;
+        let due = Time::ZERO + config::UPDATE_INTERVAL;
         mounts.record_change();
         mounts.record_change();
         assert_eq!(mounts.poll_timeout(), Some(due));
         assert!(!mounts.handle_timeout(Time::ZERO) && mounts.waking.is_none());
-        let later = due + config::MOUNTS_INTERVAL * 2;
+        let later = due + config::UPDATE_INTERVAL * 2;
         assert!(mounts.handle_timeout(later) && mounts.waking.is_some());
         assert_eq!(mounts.poll_timeout(), None);
         mounts.record_change();
-        assert_eq!(mounts.poll_timeout(), Some(later + config::MOUNTS_INTERVAL));
+        assert_eq!(mounts.poll_timeout(), Some(later + config::UPDATE_INTERVAL));
     }
 
     #[test]

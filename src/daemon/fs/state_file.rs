@@ -15,7 +15,7 @@ use nix::errno::Errno;
 
 use super::own_file::remove_if_present;
 use super::permissions;
-use crate::config::{MAX_STATE_FILE, STATE_FILE_DELAY, STATE_FILE_RETRY};
+use crate::config::{MAX_STATE_FILE, STATE_FILE_RETRY, UPDATE_INTERVAL};
 use crate::daemon::{ProgramProblem, SetupError};
 use crate::escape;
 use crate::manager::{Manager, SavedState};
@@ -135,7 +135,7 @@ impl StateFile {
         // Without the id of the boot, the file is never written.
         let is_written = self.boot.is_some();
         if is_written && self.due.is_none() && manager.revision() != self.written {
-            self.due = Some(now + STATE_FILE_DELAY);
+            self.due = Some(now + UPDATE_INTERVAL);
         }
         if self.due.is_some_and(|due| due <= now) {
             let _is_logged = self.save(manager, now);

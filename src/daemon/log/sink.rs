@@ -15,7 +15,7 @@ use nix::sys::socket::{MsgFlags, send};
 use nix::sys::stat::{SFlag, fstat};
 use nix::unistd::write;
 
-use crate::config::{LOG_BUFFER, LOG_BUFFER_OF_PEERS, LOG_RETRY};
+use crate::config::{LOG_BUFFER, LOG_BUFFER_OF_PEERS, READER_RETRY};
 use crate::time::Time;
 
 /// Whole lines, the first of which may have been written in part.
@@ -87,7 +87,7 @@ impl Buffer {
             self.bytes.shrink_to(KEPT);
             self.retry_at = None;
         } else if self.retry_at.is_none_or(|at| at <= now) {
-            self.retry_at = Some(now + LOG_RETRY);
+            self.retry_at = Some(now + READER_RETRY);
         }
     }
 
@@ -252,13 +252,13 @@ mod tests {
         let mut buffer = Buffer::default();
         assert_eq!(buffer.retry_at, None);
         fill(&mut buffer, &sink);
-        let at = Time::ZERO + LOG_RETRY;
+        let at = Time::ZERO + READER_RETRY;
         assert_eq!(buffer.retry_at, Some(at));
         let early = Time::from_millis(1);
         buffer.add(&vec![b'x'; 60_000], Origin::Peer, &sink, early);
         assert_eq!(buffer.retry_at, Some(at), "a line does not delay it");
         buffer.flush(&sink, at);
-        assert_eq!(buffer.retry_at, Some(at + LOG_RETRY));
+        assert_eq!(buffer.retry_at, Some(at + READER_RETRY));
         drain(&mut buffer, &mut reader, &sink);
         assert_eq!(buffer.retry_at, None);
         assert!(buffer.bytes.capacity() <= KEPT, "memory is given back");

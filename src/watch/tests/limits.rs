@@ -120,5 +120,5 @@ fn a_directory_above_a_limit_is_scanned_less_and_less_often() {
     t.answer_scan("/p", Ok(WatchId(1)), Ok(too_many()));
     let before = t.now;
     t.tick();
-    assert_eq!(t.now, before + config::WATCH_RETRY, "first pause");
+    assert_eq!(t.now, before + config::SYSTEM_RETRY, "first pause");
 }

@@ -243,7 +243,7 @@ fn all_sockets_are_known_after_any_changes() {
             t.watch.handle_timeout(t.now);
         }
         // From now on, all events are reported, and no resync is due.
-        let end = t.now + config::WATCH_RETRY;
+        let end = t.now + config::SYSTEM_RETRY;
         loop {
             while world.carry_out_output(&mut t) {}
             match world.events.pop_front() {

@@ -115,7 +115,7 @@ fn pending_work_for_a_removed_root_is_dropped() {
         "unwatch 3",
     ]);
     t.answer_scan_ok("/p", 1, &[]);
-    t.watch.handle_timeout(t.now + config::WATCH_RETRY);
+    t.watch.handle_timeout(t.now + config::SYSTEM_RETRY);
     t.expect_silence();
     t.expect_idle();
     // The directories are scanned when the root is added again.

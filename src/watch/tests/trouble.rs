@@ -60,7 +60,7 @@ fn a_lost_root_is_reported_and_created_again_on_the_tick() {
     t.expect(&["lost /p/a", "/p: it does not exist"]);
 
     t.tick();
-    assert_eq!(t.now, Time::ZERO + config::WATCH_RETRY);
+    assert_eq!(t.now, Time::ZERO + config::SYSTEM_RETRY);
     t.expect(&["create and scan /p"]);
     t.answer_scan_ok("/p", 2, &[("a", socket(2))]);
     t.expect(&["found /p/a #2", "/p: recovered"]);
@@ -329,6 +329,6 @@ fn a_directory_with_unreported_changes_is_also_scanned() {
     timeline.report_appeared(2, "a");
     timeline.expect(&["examine /p/sub/a"]);
     timeline.tick();
-    assert_eq!(timeline.now, Time::ZERO + config::WATCH_RETRY);
+    assert_eq!(timeline.now, Time::ZERO + config::SYSTEM_RETRY);
     timeline.expect(&["create and scan /p", "scan /p/sub"]);
 }

@@ -6,7 +6,7 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use plugind::config::{Config, Mode, PathMap, READY_TIME};
+use plugind::config::{Config, Mode, PathMap, READY_GRACE};
 use plugind::daemon::PluginManager;
 use plugind::handler::HandlerTable;
 
@@ -109,7 +109,7 @@ fn after_a_restart_links_of_removed_plugins_are_removed() {
         let is_there = fs::symlink_metadata(by_name.join("CSIPlugin/b.sock")).is_ok();
         (!is_there).then_some(())
     });
-    assert!(start.elapsed() + BUSY > READY_TIME);
+    assert!(start.elapsed() + BUSY > READY_GRACE);
     node.until_quiet();
     assert!(!by_name.join("CSIPlugin/.new").is_symlink() && !by_name.join("EmptyType").exists());
     let foreign = fs::read_to_string(by_name.join("CSIPlugin/precious.sock"));
@@ -192,7 +192,7 @@ fn one_process_keeps_the_links_of_a_run_directory() {
         start("other", Mode::Register),
         start("registry", Mode::Observe),
     ];
-    let end = Instant::now() + READY_TIME + BUSY;
+    let end = Instant::now() + READY_GRACE + BUSY;
     while Instant::now() < end {
         for other in &mut others {
             other.turn(Some(Duration::from_millis(10))).unwrap();

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use plugind::config::{STATE_FILE_DELAY, STATE_FILE_RETRY};
+use plugind::config::{STATE_FILE_RETRY, UPDATE_INTERVAL};
 use plugind::manager::Manager;
 use plugind::time::Time;
 use serde_json::Value;
@@ -30,7 +30,7 @@ impl Disk {
     /// Writes what is due, as far as the disk allows.
     pub(super) fn advance(&mut self, manager: &Manager, now: Time) {
         if self.due.is_none() && self.is_changed(manager) {
-            self.due = Some(now + STATE_FILE_DELAY);
+            self.due = Some(now + UPDATE_INTERVAL);
         }
         if self.due.is_none_or(|due| due > now) {
             return;

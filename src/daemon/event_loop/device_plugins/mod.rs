@@ -20,7 +20,7 @@ use mio::{Interest, Registry};
 
 use self::directory::Directory;
 pub(in crate::daemon) use self::directory::remedy;
-use crate::config::{ACCEPTS_AT_ONCE, MAX_REGISTRATIONS, REGISTRATION_RETRY, WATCH_RETRY};
+use crate::config::{ACCEPTS_AT_ONCE, MAX_REGISTRATIONS, REGISTRATION_RETRY, SYSTEM_RETRY};
 use crate::daemon::connection::{self, Connection};
 use crate::daemon::fs::acceptor::SocketProblem;
 use crate::daemon::source::Source;
@@ -176,7 +176,7 @@ impl DevicePlugins {
             directory.watch(&self.dir);
             if directory.is_in_place() {
                 if !directory.is_watched {
-                    self.listen_at = now + WATCH_RETRY;
+                    self.listen_at = now + SYSTEM_RETRY;
                 }
                 return;
             }

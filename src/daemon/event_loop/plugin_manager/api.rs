@@ -9,7 +9,7 @@ use serde_json::json;
 use super::PluginManager;
 use crate::api::metrics::{self, Sources};
 use crate::api::{CLIENTS, Change, ClientId, Response, Selection, Status, View};
-use crate::config::READY_TIME;
+use crate::config::READY_GRACE;
 use crate::daemon::clock::time_of_day;
 use crate::daemon::process::usage;
 use crate::escape;
@@ -207,7 +207,7 @@ pub(in crate::daemon) struct Readiness {
     /// The time at which the first scan was seen to be over.
     scanned: Option<Time>,
     /// Whether, since the first scan, there was a moment at which all sockets had been dialed, or
-    /// [`READY_TIME`] has passed.
+    /// [`READY_GRACE`] has passed.
     is_started: bool,
 }
 
@@ -223,7 +223,7 @@ impl Readiness {
     /// `None` before the end of the first scan, and once the start is complete.
     pub(in crate::daemon) fn start_deadline(&self) -> Option<Time> {
         let scanned = self.scanned.filter(|_| !self.is_started);
-        scanned.map(|scanned| scanned + READY_TIME)
+        scanned.map(|scanned| scanned + READY_GRACE)
     }
 
     /// Returns why the daemon is not ready at `now`, a sentence for each reason. Records that the

@@ -164,7 +164,7 @@ fn the_link_of_a_restored_plugin_stays() {
     links.handle_timeout(&world(&manager), true, due);
     let target = fs::read_link(of_type.join("0.sock")).unwrap();
     assert_eq!(target, Path::new("/r/a"));
-    let later = due + LINK_INTERVAL;
+    let later = due + UPDATE_INTERVAL;
     manager.handle_input(Input::Lost { path }, later);
     links.handle_event(&deregistered_event(0));
     links.handle_timeout(&world(&manager), true, later);

@@ -165,7 +165,7 @@ fn all_sockets_of_the_final_roots_are_known() {
             t.now += config::SCAN_PAUSES.first / 4;
             t.watch.handle_timeout(t.now);
         }
-        let end = t.now + config::WATCH_RETRY;
+        let end = t.now + config::SYSTEM_RETRY;
         loop {
             while world.carry_out_output(&mut t) {}
             match world.events.pop_front() {
