@@ -312,7 +312,7 @@ mod tests {
         assert_eq!(MAX_DECODED_HEADERS, 4 * MAX_HEADER_LIST);
         assert!(MAX_SMALL_MESSAGE >= 4 * MAX_ENDPOINT);
         assert!(LOG_BUFFER_OF_PEERS < LOG_BUFFER);
-        assert!(KEPT_EVENTS_OF_ONE_LEN < KEPT_EVENTS_LEN);
+        assert!(KEPT_EVENTS_OF_ONE.octets < KEPT_EVENTS.octets);
     }
 
     #[test]

@@ -1,12 +1,11 @@
 //! The events of the plugin manager, about sockets and their plugins, directories, or the daemon,
 //! and those that are kept for readers.
 //!
-//! The newest [`KEPT_EVENTS`] events are kept, and of each socket or directory the newest
-//! [`KEPT_EVENTS_OF_ONE`], so that a plugin that flaps does not displace the events of others.
-//! Fewer are kept if their memory exceeds [`KEPT_EVENTS_LEN`] or [`KEPT_EVENTS_OF_ONE_LEN`] octets.
-//! An event that repeats a kept one replaces it and increments its count, as in Kubernetes. The
-//! newest [`KEPT_SECURITY_EVENTS`] events about security are not displaced by events of other
-//! sockets. Events are kept as values and become text when they are read.
+//! The newest events are kept, as many as [`KEPT_EVENTS`] permits, and of each socket or directory
+//! as many as [`KEPT_EVENTS_OF_ONE`] permits, so that a plugin that flaps does not displace the
+//! events of others. An event that repeats a kept one replaces it and increments its count, as in
+//! Kubernetes. The newest [`KEPT_SECURITY_EVENTS`] events about security are not displaced by
+//! events of other sockets. Events are kept as values and become text when they are read.
 
 use std::collections::VecDeque;
 use std::collections::hash_map::Entry;
@@ -17,9 +16,7 @@ use std::sync::Arc;
 use foldhash::HashMap;
 use smallvec::SmallVec;
 
-use crate::config::{
-    KEPT_EVENTS, KEPT_EVENTS_LEN, KEPT_EVENTS_OF_ONE, KEPT_EVENTS_OF_ONE_LEN, KEPT_SECURITY_EVENTS,
-};
+use crate::config::{KEPT_EVENTS, KEPT_EVENTS_OF_ONE, KEPT_SECURITY_EVENTS};
 use crate::handler::Plugin;
 use crate::manager::{Generation, PluginEvent};
 use crate::octets::PathKey;
@@ -152,7 +149,7 @@ impl EventLog {
     /// be added after events with higher generations.
     pub fn add(&mut self, generation: Generation, mut event: Event, now: Time) {
         let mut len = len_of(&event);
-        if len > KEPT_EVENTS_OF_ONE_LEN {
+        if len > KEPT_EVENTS_OF_ONE.octets {
             remove_versions(&mut event);
             len = len_of(&event);
         }
@@ -171,7 +168,7 @@ impl EventLog {
         let is_limited = repeated.is_none() && event.subject().is_some();
         while is_limited
             && !of_subject.is_empty()
-            && (of_subject.len() >= KEPT_EVENTS_OF_ONE || sum + len > KEPT_EVENTS_OF_ONE_LEN)
+            && KEPT_EVENTS_OF_ONE.is_exceeded_by(of_subject.len() + 1, sum + len)
         {
             let is_security = |it: &Generation| find(it).is_some_and(|it| it.event.is_security());
             let other = of_subject.iter().position(|it| !is_security(it));
@@ -200,9 +197,9 @@ impl EventLog {
         let at = self.index_after(generation);
         // For one event more than are kept, the list would double.
         self.events
-            .reserve_exact(usize::from(self.events.len() == KEPT_EVENTS));
+            .reserve_exact(usize::from(self.events.len() == KEPT_EVENTS.count));
         self.events.insert(at, kept);
-        while self.events.len() > KEPT_EVENTS || self.len > KEPT_EVENTS_LEN {
+        while KEPT_EVENTS.is_exceeded_by(self.events.len(), self.len) {
             self.drop_oldest();
         }
     }
@@ -379,14 +376,18 @@ mod tests {
             let other = event(&format!("/r/{generation}"), REGISTERED);
             log.add(generation as u64 * 2 + 1, other, Time::ZERO);
         }
-        assert_eq!(log.count(), KEPT_EVENTS);
+        assert_eq!(log.count(), KEPT_EVENTS.count);
         assert_eq!(event_lines(&log)[0], "TakenOver /r/taken x1");
-        for generation in 5000..5000 + 2 * KEPT_EVENTS {
+        for generation in 5000..5000 + 2 * KEPT_EVENTS.count {
             let socket = format!("/r/{generation}");
             let event = event(&socket, taken_over.clone());
             log.add(generation as u64, event, Time::ZERO);
         }
-        assert_eq!(log.count(), KEPT_EVENTS, "security events are limited, too");
+        assert_eq!(
+            log.count(),
+            KEPT_EVENTS.count,
+            "security events are limited, too"
+        );
     }
 
     #[test]
@@ -431,7 +432,7 @@ mod tests {
             };
             log.add(n as u64, event("/r/flaps", kind), Time::ZERO);
         }
-        assert_eq!(log.count(), 1 + KEPT_EVENTS_OF_ONE);
+        assert_eq!(log.count(), 1 + KEPT_EVENTS_OF_ONE.count);
         assert_eq!(event_lines(&log)[0], "Registered /r/calm x1");
         assert!(event_lines(&log).contains(&"Up /r/flaps x3333".to_owned()));
         let dropped = log.newest_dropped_after(1);
@@ -442,16 +443,16 @@ mod tests {
     #[test]
     fn the_newest_are_kept_up_to_the_limits_of_number_and_memory() {
         let mut log = EventLog::default();
-        for n in 0..10 * KEPT_EVENTS {
+        for n in 0..10 * KEPT_EVENTS.count {
             log.add(
                 n as u64,
                 event(&format!("/r/{n}"), EventKind::Up),
                 Time::ZERO,
             );
         }
-        assert!(log.count() <= KEPT_EVENTS && log.len <= KEPT_EVENTS_LEN);
-        assert!(log.count() > KEPT_EVENTS / 2, "{}", log.count());
-        let newest = format!("/r/{}", 10 * KEPT_EVENTS - 1);
+        assert!(!KEPT_EVENTS.is_exceeded_by(log.count(), log.len));
+        assert!(log.count() > KEPT_EVENTS.count / 2, "{}", log.count());
+        let newest = format!("/r/{}", 10 * KEPT_EVENTS.count - 1);
         assert_eq!(event_lines(&log).pop(), Some(format!("Up {newest} x1")));
     }
 
@@ -475,7 +476,7 @@ mod tests {
             .iter()
             .filter(|it| it.contains("/r/long"))
             .count();
-        assert!((1..=KEPT_EVENTS_OF_ONE).contains(&of_long));
+        assert!((1..=KEPT_EVENTS_OF_ONE.count).contains(&of_long));
         assert!(event_lines(&log).iter().any(|it| it == "Up /r/0 x1"));
         let sum: usize = log.events.iter().map(|kept| kept.len).sum();
         assert_eq!(sum, log.len);
@@ -488,7 +489,7 @@ mod tests {
             let kind = EventKind::Reported(Box::new(Notice {
                 kind: EventType::Warning,
                 reason,
-                message: "x".repeat(KEPT_EVENTS_OF_ONE_LEN / 2),
+                message: "x".repeat(KEPT_EVENTS_OF_ONE.octets / 2),
             }));
             log.add(generation, event("/r/a", kind), Time::ZERO);
         }
@@ -514,7 +515,7 @@ mod tests {
     fn an_event_that_is_longer_than_its_share_is_kept_alone() {
         let mut log = EventLog::default();
         log.add(1, event("/r/calm", REGISTERED), Time::ZERO);
-        let long = format!("/r/{}", "x".repeat(KEPT_EVENTS_OF_ONE_LEN));
+        let long = format!("/r/{}", "x".repeat(KEPT_EVENTS_OF_ONE.octets));
         for (generation, kind) in [(2, EventKind::Up), (3, EventKind::Promoted)] {
             log.add(generation, event(&long, kind), Time::ZERO);
         }

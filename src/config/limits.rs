@@ -507,30 +507,45 @@ pub const MAX_EXAMINED_NAMES: usize = MAX_SOCKETS / 4 * 3;
 
 // --- Readers of the state ------------------------------------------------------------------------
 
-/// The maximum number of events that are kept for readers: an operator looks at the last minutes.
-pub const KEPT_EVENTS: usize = 256;
+/// The limits of a list that is kept for readers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Capacity {
+    /// The maximum number of entries.
+    pub count: usize,
+    /// The maximum memory for all entries together, approximately (octets).
+    pub octets: usize,
+}
+
+impl Capacity {
+    /// Returns whether so many entries, or so many octets of them, exceed the limits.
+    pub fn is_exceeded_by(self, count: usize, octets: usize) -> bool {
+        count > self.count || octets > self.octets
+    }
+}
+
+/// The capacity for events: an operator looks at the last minutes.
+pub const KEPT_EVENTS: Capacity = Capacity {
+    count: 256,
+    octets: 64 * 1024,
+};
 
 /// The number of the newest events about security that are not displaced by events of other
 /// sockets.
 pub const KEPT_SECURITY_EVENTS: usize = 64;
 
-/// The maximum memory for the kept events, approximately (octets).
-pub const KEPT_EVENTS_LEN: usize = 64 * 1024;
+/// The capacity for events of one socket or directory, so that one that flaps does not displace the
+/// events of others. One event is always kept: its size is bounded by the limits of its parts.
+pub const KEPT_EVENTS_OF_ONE: Capacity = Capacity {
+    count: 8,
+    octets: 8 * 1024,
+};
 
-/// The maximum number of events that are kept for one socket or directory, so that one that flaps
-/// does not displace the events of others.
-pub const KEPT_EVENTS_OF_ONE: usize = 8;
-
-/// The maximum memory for the kept events of one socket or directory, approximately (octets). One
-/// event is always kept: its size is bounded by the limits of its parts.
-pub const KEPT_EVENTS_OF_ONE_LEN: usize = 8 * 1024;
-
-/// The maximum number of removed records that are remembered for readers that follow changes: a
-/// reader that has missed more reads everything again.
-pub const MAX_REMOVED_RECORDS: usize = 256;
-
-/// The maximum total length of the paths of the removed records that are remembered (octets).
-pub const MAX_REMOVED_RECORDS_LEN: usize = 16 * 1024;
+/// The capacity for the paths of removed records, which are remembered for readers that follow
+/// changes: a reader that has missed more reads everything again.
+pub const REMOVED_RECORDS: Capacity = Capacity {
+    count: 256,
+    octets: 16 * 1024,
+};
 
 // --- The simulated plugin ------------------------------------------------------------------------
 

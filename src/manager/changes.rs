@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 use super::event::Generation;
 use super::ids::{Process, SocketId};
-use crate::config::{MAX_REMOVED_RECORDS, MAX_REMOVED_RECORDS_LEN};
+use crate::config::REMOVED_RECORDS;
 use crate::time::Time;
 
 /// The state of a plugin, as an operator sees it.
@@ -161,8 +161,7 @@ impl Changes {
             generation,
             socket: socket.clone(),
         });
-        while self.removed.len() > MAX_REMOVED_RECORDS || self.removed_len > MAX_REMOVED_RECORDS_LEN
-        {
+        while REMOVED_RECORDS.is_exceeded_by(self.removed.len(), self.removed_len) {
             let Some(oldest) = self.removed.pop_front() else {
                 break;
             };

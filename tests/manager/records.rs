@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use plugind::config::{BACKOFF, DIAL_TIMEOUT, MAX_REMOVED_RECORDS};
+use plugind::config::{BACKOFF, DIAL_TIMEOUT, REMOVED_RECORDS};
 use plugind::manager::{Change, ChangeCursor, Expired, Record, State};
 
 use crate::script::{Answer, Script};
@@ -149,11 +149,11 @@ fn a_reader_that_has_missed_too_many_removals_starts_again() {
         }
         Ok::<_, Expired>(removed)
     };
-    for _ in 0..MAX_REMOVED_RECORDS {
+    for _ in 0..REMOVED_RECORDS.count {
         world.appear(B, not_ready("b"));
         world.vanish(B);
     }
-    assert_eq!(count(&world, beginning), Ok(MAX_REMOVED_RECORDS));
+    assert_eq!(count(&world, beginning), Ok(REMOVED_RECORDS.count));
     world.appear(B, not_ready("b"));
     world.vanish(B);
     assert_eq!(count(&world, beginning), Err(Expired));

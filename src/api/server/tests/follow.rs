@@ -157,7 +157,7 @@ fn dropped_events_are_reported_to_a_reader_once() {
         let is_it = |line: &&Value| line["reason"] == "EventsDropped";
         lines.iter().filter(is_it).cloned().collect()
     };
-    find(&mut world, 2 * KEPT_EVENTS);
+    find(&mut world, 2 * KEPT_EVENTS.count);
     let id = world.request("GET", "/v1/events");
     let lines = world.read_lines(id);
     let wanted = serde_json::json!({
@@ -179,7 +179,7 @@ fn dropped_events_are_reported_to_a_reader_once() {
     find(&mut world, 3);
     assert_eq!(dropped(&world.read_lines(id)), [] as [Value; 0]);
     let seen = world.manager.generation();
-    find(&mut world, 2 * KEPT_EVENTS);
+    find(&mut world, 2 * KEPT_EVENTS.count);
     let lines = world.read_lines(id);
     assert_eq!(dropped(&lines), [lines[0].clone()]);
     assert!(lines[0]["generation"].as_u64() <= Some(seen));
