@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 use super::event_log::KeptEvent;
 use super::process::PeerFacts;
 use super::view::View;
-use crate::config::{API_CLIENTS, API_DEVICE_ID, API_DEVICE_NODES, Mode};
+use crate::config::{API_CLIENTS, API_DEVICE_NODES, MAX_NAME_LEN, Mode};
 use crate::escape;
 use crate::handler::device::{Device, Holder};
 use crate::handler::{Plugin, csi, device, dra};
@@ -207,8 +207,8 @@ impl<'a> DeviceEntry<'a> {
     fn of(plugin: &'a Plugin, id: &'a str, health: &'static str) -> Self {
         Self {
             resource: &plugin.name,
-            id: if id.len() > API_DEVICE_ID {
-                escape::text(id).at_most(API_DEVICE_ID).to_string().into()
+            id: if id.len() > MAX_NAME_LEN {
+                escape::text(id).at_most(MAX_NAME_LEN).to_string().into()
             } else {
                 id.into()
             },

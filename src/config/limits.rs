@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use super::MEBIBYTE;
 use crate::backoff::Backoff;
 
 // --- Several parts -------------------------------------------------------------------------------
@@ -78,10 +79,6 @@ pub const API_BODY: usize = 16 * 1024 * 1024;
 /// that exceeds this limit may be long, so plugins wait for one long list at most.
 pub const API_TURN: usize = 32 * 1024;
 
-/// The length above which a device ID is cut in a list (octets): a plugin may send an ID of 4 MiB.
-/// UUIDs and paths are far shorter.
-pub const API_DEVICE_ID: usize = 1024;
-
 /// The maximum number of NUMA nodes of a device in a list: as many as Linux supports on x86-64.
 pub const API_DEVICE_NODES: usize = 1024;
 
@@ -135,9 +132,12 @@ pub const DIAL_RETRY: Backoff = Backoff {
     cap: Duration::from_secs(1),
 };
 
-/// The first pause of [`DIAL_RETRY`] for a socket that existed when the daemon started: its plugin
+/// The equivalent of [`DIAL_RETRY`] for a socket that existed when the daemon started: its plugin
 /// listens or has ended, and those that listen are called first (kubelet: makes no difference).
-pub const DIAL_RETRY_AT_START: Duration = Duration::from_millis(10);
+pub const DIAL_RETRY_AT_START: Backoff = Backoff {
+    first: Duration::from_millis(10),
+    ..DIAL_RETRY
+};
 
 /// The backoff of a socket that exists and refuses connections, for [`REDIAL_PERIOD`]: a plugin
 /// that binds its socket and listens much later is dialed within the cap after that (kubelet:
@@ -250,9 +250,10 @@ pub const STOP_GRACE: Duration = Duration::from_secs(2);
 /// are dropped first (kubelet: keeps none).
 pub const MAX_UNREAD_EVENTS: usize = 256;
 
-/// The maximum length of a plugin type or name (bytes): about four times the 253 of the longest
-/// names in Kubernetes (kubelet: limited by the size of a reply).
-pub const MAX_PLUGIN_NAME: usize = 1024;
+/// The maximum length of a plugin type or name (bytes), about four times the 253 of the longest
+/// names in Kubernetes (kubelet: limited by the size of a reply); and the length above which a
+/// device ID is cut in a list: UUIDs and paths are far shorter, but a plugin may send 4 MiB.
+pub const MAX_NAME_LEN: usize = 1024;
 
 /// The maximum length of a plugin's endpoint (bytes): Linux's limit for a path (kubelet: limited by
 /// the size of a reply).
@@ -283,10 +284,6 @@ pub const MAX_CONFIG_PROBLEMS: usize = 20;
 /// The maximum length of the state file (octets): 4 KiB for each of [`MAX_SOCKETS`] plugins, which
 /// is several times the usual need. If the file would be longer, the longest entries are left out.
 pub const MAX_STATE_FILE: usize = 8 * 1024 * 1024;
-
-/// The maximum number of plugin names that are remembered because their links have to be changed:
-/// if there are more, all links are compared.
-pub const MAX_CHANGED_LINKS: usize = 2048;
 
 /// The maximum number of links that are set in one turn, which takes a few milliseconds.
 pub const LINKS_AT_ONCE: usize = 256;
@@ -319,9 +316,6 @@ pub const LEAST_MEMORY_BUDGET: usize = MEBIBYTE;
 /// The number of octets that are not counted for each holder, such as a connection or a list of
 /// devices: several times what a connection and a list of a few hundred devices take.
 pub const SMALL_SHARE: usize = 16 * 1024;
-
-/// A mebibyte (octets).
-const MEBIBYTE: usize = 1024 * 1024;
 
 // --- The handlers --------------------------------------------------------------------------------
 

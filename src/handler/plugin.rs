@@ -8,7 +8,7 @@ use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
 use super::Reason;
-use crate::config::{MAX_ENDPOINT, MAX_PLUGIN_NAME, MAX_VERSION, MAX_VERSIONS};
+use crate::config::{MAX_ENDPOINT, MAX_NAME_LEN, MAX_VERSION, MAX_VERSIONS};
 use crate::escape;
 use crate::octets::are_equal;
 use crate::proto::pluginregistration::PluginInfo;
@@ -60,7 +60,7 @@ impl Plugin {
 
     /// Checks the length of the type, before it is used to look up a handler.
     pub(crate) fn check_type(&self) -> Result<(), Reason> {
-        if self.kind.len() > MAX_PLUGIN_NAME {
+        if self.kind.len() > MAX_NAME_LEN {
             return Err(Reason::new("plugin type is too long"));
         }
         Ok(())
@@ -72,7 +72,7 @@ impl Plugin {
     pub(crate) fn check_all_but_type(&self) -> Result<(), Reason> {
         let (name, endpoint) = (&self.name, self.endpoint.as_os_str().as_bytes());
         let is_own_socket = Arc::ptr_eq(&self.endpoint, &self.socket);
-        Err(Reason::new(if name.len() > MAX_PLUGIN_NAME {
+        Err(Reason::new(if name.len() > MAX_NAME_LEN {
             "plugin name is too long"
         } else if endpoint.len() > MAX_ENDPOINT && !is_own_socket {
             "plugin endpoint is too long"
@@ -238,7 +238,7 @@ mod tests {
             plugin("a", "/p\0q"),
             Err(Reason::new("plugin endpoint contains a NUL character"))
         );
-        let long = "x".repeat(MAX_PLUGIN_NAME + 1);
+        let long = "x".repeat(MAX_NAME_LEN + 1);
         assert_eq!(
             plugin(&long, ""),
             Err(Reason::new("plugin name is too long"))

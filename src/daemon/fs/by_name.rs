@@ -32,7 +32,7 @@ use super::link_name::link_path;
 use super::own_file::create_public_dir;
 use super::run_dir;
 use crate::config::{
-    BRIEF_LOCK_TIMEOUT, FILE_RETRY, LINKS_AT_ONCE, MAX_CHANGED_LINKS, PathMap, READY_GRACE,
+    BRIEF_LOCK_TIMEOUT, FILE_RETRY, LINKS_AT_ONCE, MAX_SOCKETS, PathMap, READY_GRACE,
     UPDATE_INTERVAL,
 };
 use crate::escape;
@@ -111,7 +111,7 @@ impl ByName {
         let (true, Some(plugin)) = (is_change, &event.plugin) else {
             return;
         };
-        if self.changed.len() < MAX_CHANGED_LINKS {
+        if self.changed.len() < MAX_SOCKETS {
             self.changed.insert(NameKey(plugin.clone()));
         } else {
             self.compare_at.get_or_insert(self.set_at);

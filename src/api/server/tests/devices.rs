@@ -127,7 +127,7 @@ fn a_resource_that_no_plugin_has_is_404() {
 fn a_device_takes_a_limited_number_of_octets() {
     let mut world = World::new();
     let long = "\u{1b}".repeat(100_000);
-    let longest = "a".repeat(config::API_DEVICE_ID);
+    let longest = "a".repeat(config::MAX_NAME_LEN);
     let nodes: Vec<i64> = (0..5000).collect();
     world.set_devices(&plugin("a", "/r/a"), [&longest, &long], &nodes);
     let list = world.get_json("/v1/devices");

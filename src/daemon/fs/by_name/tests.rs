@@ -58,8 +58,8 @@ fn count_links(of_type: &Path) -> usize {
 fn a_turn_changes_some_links_and_a_full_queue_compares_all() {
     let manager = Manager::new(HandlerTable::new());
     let (_dir, mut links, of_type) = links();
-    create_links(&of_type, MAX_CHANGED_LINKS + 1);
-    for n in 0..MAX_CHANGED_LINKS {
+    create_links(&of_type, MAX_SOCKETS + 1);
+    for n in 0..MAX_SOCKETS {
         links.handle_event(&deregistered_event(n));
     }
     let mut left = count_links(&of_type);
@@ -69,10 +69,10 @@ fn a_turn_changes_some_links_and_a_full_queue_compares_all() {
         assert!(before - left <= LINKS_AT_ONCE, "{before} {left}");
     }
     assert_eq!(left, 1);
-    for n in 0..=MAX_CHANGED_LINKS {
+    for n in 0..=MAX_SOCKETS {
         links.handle_event(&deregistered_event(n));
     }
-    assert_eq!(links.changed.len(), MAX_CHANGED_LINKS);
+    assert_eq!(links.changed.len(), MAX_SOCKETS);
     while let Some(at) = links.poll_timeout() {
         links.handle_timeout(&world(&manager), true, at);
     }
