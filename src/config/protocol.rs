@@ -101,12 +101,9 @@ pub const MAX_UNSENT_ANSWERS: u32 = 64;
 pub const UNSENT_OCTETS: usize = 16 * 1024;
 
 /// The maximum number of frames within [`FLOOD_WINDOW`] that advance none of the calls: PING,
-/// SETTINGS, PRIORITY, `WINDOW_UPDATE`, `RST_STREAM`, frames on ended streams, extensions.
+/// SETTINGS, PRIORITY, `WINDOW_UPDATE`, `RST_STREAM`, DATA without data that does not end its
+/// stream, frames on ended streams, extensions.
 pub const MAX_FRAMES_WITHOUT_PROGRESS: u32 = 1000;
-
-/// The maximum number of empty DATA frames in a row: well-behaved peers send one only to end a
-/// stream.
-pub const MAX_EMPTY_DATA: u32 = 100;
 
 /// The time after which the flood counters are reset: a peer that sends a keepalive every second is
 /// not a reason to close a connection that is open for days.

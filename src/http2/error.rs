@@ -202,9 +202,6 @@ pub enum Excess {
     /// Frames that do not advance any call.
     #[error("too many frames that do not advance any call")]
     WithoutProgress,
-    /// DATA frames without data.
-    #[error("too many DATA frames without data")]
-    EmptyData,
     /// Requests that were cancelled, or that broke a rule, before they were answered.
     #[error("too many requests cancelled before their response")]
     Cancelled,
@@ -422,7 +419,6 @@ mod tests {
             Violation::Excess(Excess::HeaderList),
             Violation::Excess(Excess::SettingsEntries),
             Violation::Excess(Excess::WithoutProgress),
-            Violation::Excess(Excess::EmptyData),
             Violation::Excess(Excess::Cancelled),
         ];
         let others = [

@@ -1,18 +1,18 @@
 //! Limits on frames that do not advance any call: floods and rapid resets.
 //!
-//! PING, SETTINGS, PRIORITY, WINDOW_UPDATE, RST_STREAM, GOAWAY, requests, 1xx responses, DATA and
-//! HEADERS on streams that have ended, extensions: each is legal, cheap to send and not free to
-//! read, so each is counted. Content, trailers and the headers of final responses, in either
-//! direction, reset these counters. So does the passing of time, because a connection may stay open
-//! for days with nothing but an occasional keepalive.
+//! PING, SETTINGS, PRIORITY, WINDOW_UPDATE, RST_STREAM, GOAWAY, requests, 1xx responses, DATA
+//! without data, DATA and HEADERS on streams that have ended, extensions: each is legal, cheap to
+//! send and not free to read, so each is counted. Content, trailers and the headers of final
+//! responses, in either direction, reset this counter. So does the passing of time, because a
+//! connection may stay open for days with nothing but an occasional keepalive.
 //!
-//! If a counter exceeds its limit (1000 frames, or 100 DATA frames without data) before it is
-//! reset, the connection and every call on it end with GOAWAY ENHANCE_YOUR_CALM. While 64 answers
-//! are unsent, no further frame is processed.
+//! If the counter exceeds its limit (1000 frames) before it is reset, the connection and every call
+//! on it end with GOAWAY ENHANCE_YOUR_CALM. While 64 answers are unsent, no further frame is
+//! processed.
 //!
 //! Requests that are cancelled before they are answered are counted separately: each causes work
-//! without a result (CVE-2023-44487), and data sent with the request does not reset this counter. A
-//! stream that is reset after all of its response so far was queued is not counted: clients end a
+//! without a result (CVE-2023-44487), and data sent with the request does not reset their counter.
+//! A stream that is reset after all of its response so far was queued is not counted: clients end a
 //! stream of events in this way.
 
 use super::error::{Excess, Violation};
@@ -26,17 +26,14 @@ pub(super) struct FloodGuard {
     since: Time,
     /// Frames that did not advance a call.
     without_progress: u32,
-    /// DATA frames without data.
-    empty_data: u32,
     /// Requests that were cancelled, less those that were answered.
     cancelled: u32,
 }
 
 impl FloodGuard {
-    /// Resets the counters of frames because a call advanced.
+    /// Resets the counter of frames because a call advanced.
     pub(super) fn record_progress(&mut self) {
         self.without_progress = 0;
-        self.empty_data = 0;
     }
 
     /// Counts a frame that did not advance a call; fails if there are too many.
@@ -45,16 +42,6 @@ impl FloodGuard {
         self.without_progress += 1;
         if self.without_progress > config::MAX_FRAMES_WITHOUT_PROGRESS {
             return Err(Violation::Excess(Excess::WithoutProgress));
-        }
-        Ok(())
-    }
-
-    /// Counts a DATA frame with neither data nor END_STREAM; fails if there are too many.
-    pub(super) fn count_empty_data(&mut self, now: Time) -> Result<(), Violation> {
-        self.reset_if_expired(now);
-        self.empty_data += 1;
-        if self.empty_data > config::MAX_EMPTY_DATA {
-            return Err(Violation::Excess(Excess::EmptyData));
         }
         Ok(())
     }
@@ -100,15 +87,6 @@ mod tests {
             }
         }
         assert!(flood.count_frame_without_progress(Time::ZERO).is_err());
-    }
-
-    #[test]
-    fn the_101st_empty_data_frame_without_progress_is_one_too_many() {
-        let mut flood = FloodGuard::default();
-        for _ in 0..100 {
-            assert_eq!(flood.count_empty_data(Time::ZERO), Ok(()));
-        }
-        assert!(flood.count_empty_data(Time::ZERO).is_err());
     }
 
     #[test]

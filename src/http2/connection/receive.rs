@@ -68,10 +68,6 @@ impl Connection {
         if let Some(increment) = self.receive.release(head.length) {
             self.insert_window_update(0, increment);
         }
-        let is_empty = content == 0 && !end_stream;
-        if is_empty {
-            self.flood.count_empty_data(self.now)?;
-        }
         let Found::Open(stream) = self.streams.find(head.kind, id)? else {
             return self.count_frame_without_progress();
         };
@@ -84,8 +80,8 @@ impl Connection {
             // Callers do not consume padding, so it is released at once.
             self.consume(id, payload.len() - content, self.now);
         }
-        if is_empty {
-            return Ok(None);
+        if content == 0 && !end_stream {
+            return self.count_frame_without_progress();
         }
         self.flood.record_progress();
         let begin = usize::from(head.has_flag(flag::PADDED));

@@ -168,11 +168,11 @@ fn frames_beyond_a_limit_end_the_connection() {
                 after_sending(
                     server_that_answered(),
                     &data(ONE, b"", false),
-                    config::MAX_EMPTY_DATA,
+                    config::MAX_FRAMES_WITHOUT_PROGRESS,
                 )
             },
             data(ONE, b"", false),
-            excess(Excess::EmptyData),
+            excess(Excess::WithoutProgress),
         ),
         (
             || {
