@@ -318,10 +318,10 @@ mod tests {
     #[test]
     fn clients_of_the_api_have_room() {
         assert!(API_HEAD / API_FIELDS >= 64, "a field and its value");
-        let record = API_OUTPUT / 30;
+        let record = MAX_UNSENT_OCTETS / 30;
         assert!((256..1024).contains(&record), "about thirty records");
         assert!(
-            API_TURN >= 2 * API_OUTPUT,
+            API_TURN >= 2 * MAX_UNSENT_OCTETS,
             "one client leaves the others some"
         );
     }

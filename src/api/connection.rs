@@ -24,7 +24,7 @@ use std::mem;
 
 use super::request::{Method, Request};
 use super::response::{Response, Status, stream_head};
-use crate::config::{API_OUTPUT, API_STALL, PEER_TIMEOUT};
+use crate::config::{API_STALL, MAX_UNSENT_OCTETS, PEER_TIMEOUT};
 use crate::time::Time;
 
 /// The connection of one client.
@@ -139,7 +139,7 @@ impl Connection {
 
     /// Returns how many more octets of a stream may be rendered now.
     pub fn room(&self) -> usize {
-        API_OUTPUT.saturating_sub(self.pending_output().len())
+        MAX_UNSENT_OCTETS.saturating_sub(self.pending_output().len())
     }
 
     /// Returns the octets to write next.

@@ -17,7 +17,7 @@ use super::request::Request;
 use super::response::{Response, Status};
 use super::route::{Call, Change, route};
 use super::view::View;
-use crate::config::{API_CLIENTS, API_CLIENTS_KEPT, API_TURN, MAX_LEASES, METRICS_CLIENTS};
+use crate::config::{API_CLIENTS, API_CLIENTS_KEPT, API_TURN, MAX_LEASES};
 use crate::manager::event::Generation;
 use crate::time::Time;
 
@@ -99,7 +99,7 @@ impl Server {
         let others = || self.clients.iter().filter(|it| !it.is_lease);
         let metrics = others().filter(|it| it.access == Access::Metrics).count();
         let limited = others().filter(|it| it.access < Access::Change).count();
-        let is_full = access == Access::Metrics && metrics >= METRICS_CLIENTS
+        let is_full = access == Access::Metrics && metrics >= API_CLIENTS / 2
             || access < Access::Change && limited >= API_CLIENTS - API_CLIENTS_KEPT
             || others().count() >= API_CLIENTS;
         if is_full || self.is_stopping {

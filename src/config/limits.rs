@@ -8,6 +8,13 @@ use crate::backoff::Backoff;
 
 // --- Several parts -------------------------------------------------------------------------------
 
+/// The maximum number of similar pieces of work that are done before others have their turn:
+/// messages of one call (a frame of 16 KiB may contain thousands, and a list of devices that
+/// differs every time takes several microseconds), connections to `kubelet.sock` that are accepted,
+/// which are served before further ones are accepted, and links by name that are set. Each takes
+/// about a millisecond in total (kubelet: no limit; a thread for each stream).
+pub const MAX_AT_ONCE: usize = 64;
+
 /// The minimum time between two updates that follow changes of the plugins, the first of which may
 /// begin a burst: a notification of the status, a change of the links to plugins by name, a read of
 /// the mount table, because a starting pod mounts several times, and the time between a change and
@@ -33,8 +40,9 @@ pub const READER_RETRY: Duration = Duration::from_millis(250);
 // --- The API -------------------------------------------------------------------------------------
 
 /// The maximum number of clients of the API socket: several operators and a scraper, each of which
-/// may follow changes. Further clients get a response with status 503 (kubelet: has no such
-/// socket).
+/// may follow changes. Half of them may connect through a socket for metrics, which may be open to
+/// the network: the rest is for operators. Further clients get a response with status 503 (kubelet:
+/// has no such socket).
 pub const API_CLIENTS: usize = 16;
 
 /// The part of [`API_CLIENTS`] that is reserved for root and the daemon's user, which may make
@@ -52,10 +60,6 @@ pub const MAX_LEASED_RESOURCES: usize = 8;
 /// The maximum number of devices of one resource in a request.
 pub const MAX_LEASED_DEVICES: usize = 256;
 
-/// The maximum number of API clients that connect through a socket for metrics, which may be open
-/// to the network: the rest of [`API_CLIENTS`] is for operators.
-pub const METRICS_CLIENTS: usize = API_CLIENTS / 2;
-
 /// The maximum length of the head of a request (octets): many times what `curl` sends, and as much
 /// as common HTTP servers accept.
 pub const API_HEAD: usize = 8 * 1024;
@@ -66,10 +70,6 @@ pub const API_FIELDS: usize = 64;
 /// The time after which the connection of a client that reads nothing is closed. A command whose
 /// pager pauses for longer loses the rest of its output.
 pub const API_STALL: Duration = Duration::from_secs(30);
-
-/// The maximum output that waits for a client that follows changes before rendering pauses
-/// (octets): about thirty records.
-pub const API_OUTPUT: usize = 16 * 1024;
 
 /// The maximum length of the body of a response to a client that does not follow changes (octets):
 /// 8 KiB for each of [`MAX_SOCKETS`] records, which is many times the usual length.
@@ -191,16 +191,9 @@ pub const MAX_DEL_TRIES: u32 = 16;
 pub const MAX_OWED: usize = 1024;
 
 /// The maximum number of programs that run at once; the others wait. Each is a process, and a node
-/// may have few cores.
+/// may have few cores. Half of them may be for one plugin type, so that programs that hang do not
+/// delay other types.
 pub const MAX_PROGRAMS: usize = 16;
-
-/// The maximum number of programs that run at once for one plugin type, so that programs that hang
-/// do not delay other types.
-pub const MAX_PROGRAMS_OF_TYPE: usize = MAX_PROGRAMS / 2;
-
-/// The amount of a program's standard error that is kept (bytes): its first line that is not blank
-/// is shown as the reason of a failure.
-pub const MAX_PROGRAM_ERRORS: usize = 4 * 1024;
 
 /// The number of operations that wait at once for plugins to answer, above which new attempts are
 /// queued (kubelet: no limit): more would not be faster, and the process does not give back the
@@ -285,9 +278,6 @@ pub const MAX_CONFIG_PROBLEMS: usize = 20;
 /// is several times the usual need. If the file would be longer, the longest entries are left out.
 pub const MAX_STATE_FILE: usize = 8 * 1024 * 1024;
 
-/// The maximum number of links that are set in one turn, which takes a few milliseconds.
-pub const LINKS_AT_ONCE: usize = 256;
-
 /// The time for which the daemon waits at its start for a lock that another running daemon may hold
 /// permanently: if that daemon was killed a moment ago, the kernel is about to release the lock.
 pub const BRIEF_LOCK_TIMEOUT: Duration = Duration::from_millis(50);
@@ -359,10 +349,6 @@ pub const MAX_ANNOUNCED_OF_PROCESS: usize = 64;
 /// clients that have one, there may be twice as many; further clients wait to be accepted (kubelet:
 /// no limit).
 pub const MAX_REGISTRATIONS: usize = 64;
-
-/// The maximum number of connections to `kubelet.sock` that are accepted in one turn: they are
-/// served before further ones are accepted.
-pub const ACCEPTS_AT_ONCE: usize = 16;
 
 /// The time that a process's only client of `kubelet.sock` has to call `Register` before it may be
 /// closed to make room for another one: a gRPC client calls a few milliseconds after it has

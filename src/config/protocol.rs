@@ -18,11 +18,6 @@ pub const MAX_SMALL_MESSAGE: usize = 16 * 1024;
 /// no plugin can rely on more (kubelet: the same).
 pub const MAX_REPLY: usize = 4 * 1024 * 1024;
 
-/// The maximum number of messages of one call that are handled before other connections have their
-/// turn: a frame of 16 KiB may contain thousands, and a list of devices that differs every time
-/// takes several microseconds (kubelet: no limit; a thread for each stream).
-pub const MAX_EVENTS_AT_ONCE: usize = 64;
-
 /// The maximum number of streams that may be open on a connection. A server of this crate
 /// advertises it as SETTINGS_MAX_CONCURRENT_STREAMS: the minimum that RFC 9113 §6.5.2 recommends.
 /// A client of this crate has at most as many calls, open or waiting for a stream: more than any
@@ -82,10 +77,11 @@ pub const MAX_SENT_HEADER_BLOCK: usize = 8 * 1024;
 /// The maximum number of 1xx responses before the final one: gRPC servers send none.
 pub const MAX_INFORMATIONAL: u8 = 8;
 
-/// The maximum length of each part of a peer's reason that is kept, or of ours that is sent
-/// (octets): a `grpc-message`, the status details (`grpc-status-details-bin`), which are dropped if
-/// they are larger, because a part of them would be meaningless, and a GOAWAY's debug data. Enough
-/// for any genuine reason, and too little to fill a log.
+/// The maximum length of each part of a reason that is kept or sent (octets): a `grpc-message`, the
+/// status details (`grpc-status-details-bin`), which are dropped if they are larger, because a part
+/// of them would be meaningless, a GOAWAY's debug data, and a program's standard error, of which
+/// the first line that is not blank is shown. Enough for any genuine reason, and too little to fill
+/// a log.
 pub const MAX_REASON: usize = 1024;
 
 /// The maximum number of values in one SETTINGS frame: RFC 9113 defines six, and there may be
@@ -96,9 +92,11 @@ pub const MAX_SETTINGS: usize = 32;
 /// stops until they are written. That many frames take about 1 KiB.
 pub const MAX_UNSENT_ANSWERS: u32 = 64;
 
-/// The number of unsent octets at which no further headers or data are queued: one frame of the
-/// initial maximum size, so that there is always enough to write when the socket becomes writable.
-pub const UNSENT_OCTETS: usize = 16 * 1024;
+/// The number of unsent octets at which no further headers or data are queued on a connection, and
+/// no further records are rendered for a client of the API that follows changes: one frame of the
+/// initial maximum size, or about thirty records, so that there is always enough to write when the
+/// socket becomes writable.
+pub const MAX_UNSENT_OCTETS: usize = 16 * 1024;
 
 /// The maximum number of frames within [`FLOOD_WINDOW`] that advance none of the calls: PING,
 /// SETTINGS, PRIORITY, `WINDOW_UPDATE`, `RST_STREAM`, DATA without data that does not end its

@@ -139,7 +139,7 @@ impl Outbox {
     /// Returns whether another HEADERS or DATA frame may be queued: few octets are unsent, and the
     /// buffer is not closed.
     pub(super) fn has_room(&self) -> bool {
-        self.octets.len() - self.sent < config::UNSENT_OCTETS && !self.closed
+        self.octets.len() - self.sent < config::MAX_UNSENT_OCTETS && !self.closed
     }
 
     /// Returns whether at least the first octet of the HEADERS with which a client opened `stream`

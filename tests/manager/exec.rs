@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use plugind::config::{MAX_PROGRAMS, MAX_PROGRAMS_OF_TYPE};
+use plugind::config::MAX_PROGRAMS;
 use plugind::handler::{AcceptHandler, ExecHandler, HandlerTable, ProgramEnd};
 use plugind::manager::{Manager, Socket};
 
@@ -57,7 +57,7 @@ fn no_more_programs_run_at_once_than_the_limits() {
     for n in 0..count {
         appear(&mut world, n);
     }
-    assert_eq!(running(&world).len(), MAX_PROGRAMS_OF_TYPE);
+    assert_eq!(running(&world).len(), MAX_PROGRAMS / 2);
     for n in count..2 * count {
         let other = Script::good("Other", &format!("disk-{n}"));
         world.appear(&socket(n), other);
@@ -72,7 +72,7 @@ fn no_more_programs_run_at_once_than_the_limits() {
                 .filter(move |it| it.arguments[1] == kind)
         };
         for kind in ["CSIPlugin", "Other"] {
-            assert!(of_type(kind).count() <= MAX_PROGRAMS_OF_TYPE);
+            assert!(of_type(kind).count() <= MAX_PROGRAMS / 2);
         }
     }
     for n in 0..2 * count {

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use plugind::config::{
-    EXEC_TIMEOUT, GET_INFO_TIMEOUT, MAX_PROGRAMS_OF_TYPE, PERMIT_TIME, SOFT_OPERATION_LIMIT,
+    EXEC_TIMEOUT, GET_INFO_TIMEOUT, MAX_PROGRAMS, PERMIT_TIME, SOFT_OPERATION_LIMIT,
 };
 use plugind::handler::{Code, ProgramEnd};
 use plugind::manager::event::EventKind;
@@ -172,7 +172,7 @@ fn a_program_that_is_cancelled_is_measured() {
 #[test]
 fn a_program_that_waits_hits_the_limit() {
     let mut world = with_programs();
-    for n in 0..MAX_PROGRAMS_OF_TYPE {
+    for n in 0..MAX_PROGRAMS / 2 {
         world.appear(&format!("/r/{n}"), Script::csi(&n.to_string()));
     }
     assert_eq!(hits(&world, Limit::Programs), 0);

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use plugind::config::MAX_EVENTS_AT_ONCE;
+use plugind::config::MAX_AT_ONCE;
 use plugind::handler::{
     Answer, Context, EffectId, Event, HandlerTable, Plugin, PluginHandler, Stream,
 };
@@ -109,9 +109,7 @@ fn a_handler_hears_every_message_of_a_stream_in_order_for_days() {
 
 #[test]
 fn many_messages_of_one_frame_are_handed_on_in_pieces() {
-    let messages: Vec<String> = (0..5 * MAX_EVENTS_AT_ONCE / 2)
-        .map(|n| n.to_string())
-        .collect();
+    let messages: Vec<String> = (0..5 * MAX_AT_ONCE / 2).map(|n| n.to_string()).collect();
     let (mut world, heard) = listening(Some(endpoint()));
     take(&heard);
     world.push_all(ENDPOINT, &messages);

@@ -187,9 +187,9 @@ fn a_request_has_ten_seconds_from_the_connection() {
 fn a_client_that_does_not_read_for_thirty_seconds_is_closed() {
     for target in ["/a", "/lines/a/b"] {
         let mut exchange = Exchange::with_input(get_request(target).as_bytes());
-        let body = vec![b'x'; 3 * API_OUTPUT];
+        let body = vec![b'x'; 3 * MAX_UNSENT_OCTETS];
         if exchange.connection.begin_stream(exchange.now) {
-            assert!((1..API_OUTPUT).contains(&exchange.connection.room()));
+            assert!((1..MAX_UNSENT_OCTETS).contains(&exchange.connection.room()));
             exchange.connection.send(body, exchange.now);
         }
         assert_eq!(exchange.connection.room(), 0);

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::super::{Counters, Daemon, Event, EventLog};
 use super::*;
-use crate::config::{self, API_OUTPUT, Mode};
+use crate::config::{self, MAX_UNSENT_OCTETS, Mode};
 use crate::grpc::{self, Incoming};
 use crate::handler::{AcceptHandler, HandlerTable, Inventory};
 use crate::http2::carry;

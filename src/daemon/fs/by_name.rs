@@ -32,8 +32,7 @@ use super::link_name::link_path;
 use super::own_file::create_public_dir;
 use super::run_dir;
 use crate::config::{
-    BRIEF_LOCK_TIMEOUT, FILE_RETRY, LINKS_AT_ONCE, MAX_SOCKETS, PathMap, READY_GRACE,
-    UPDATE_INTERVAL,
+    BRIEF_LOCK_TIMEOUT, FILE_RETRY, MAX_AT_ONCE, MAX_SOCKETS, PathMap, READY_GRACE, UPDATE_INTERVAL,
 };
 use crate::escape;
 use crate::handler::{NameKey, Plugin};
@@ -125,13 +124,13 @@ impl ByName {
     }
 
     /// Compares all links if that is due, and sets the links of changed names, at most
-    /// [`LINKS_AT_ONCE`]. `is_scanned` states whether the first scan is over.
+    /// [`MAX_AT_ONCE`]. `is_scanned` states whether the first scan is over.
     pub(crate) fn handle_timeout(&mut self, world: &World<'_>, is_scanned: bool, now: Time) {
         if is_scanned && mem::take(&mut self.awaits_scan) {
             self.compare_at = Some(now + READY_GRACE);
         }
         if matches!(self.poll_timeout(), Some(at) if at <= now) {
-            self.set_links(world, LINKS_AT_ONCE, now);
+            self.set_links(world, MAX_AT_ONCE, now);
         }
     }
 

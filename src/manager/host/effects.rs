@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::call::EndpointCall;
 use super::{Debt, EffectKind, HandlerHost, Idle, OpenEffect};
-use crate::config::{MAX_EVENTS_AT_ONCE, MAX_PROGRAMS, MAX_PROGRAMS_OF_TYPE};
+use crate::config::{MAX_AT_ONCE, MAX_PROGRAMS};
 use crate::grpc::{CallError, Client, Code};
 use crate::handler::{
     CallFailure, Effect, EffectId, EffectOwner, Event as HandlerEvent, HandlerId, Plugin,
@@ -242,7 +242,7 @@ impl HandlerHost {
     }
 
     /// Queues the events of a call for the handler, `first` before all others, and sets the next
-    /// deadline. If there are more than [`MAX_EVENTS_AT_ONCE`] events, requests to continue later
+    /// deadline. If there are more than [`MAX_AT_ONCE`] events, requests to continue later
     /// ([`Output::Resume`]).
     fn advance_call(
         &mut self,
@@ -250,7 +250,7 @@ impl HandlerHost {
         mut first: Option<HandlerEvent>,
         context: &mut Context,
     ) {
-        for _ in 0..=MAX_EVENTS_AT_ONCE {
+        for _ in 0..=MAX_AT_ONCE {
             let Some(effect) = self.effects.get_mut(&id) else {
                 return;
             };
@@ -312,13 +312,13 @@ impl HandlerHost {
 
     // --- Programs ---
 
-    /// Starts programs that wait, up to [`MAX_PROGRAMS`] at a time, and [`MAX_PROGRAMS_OF_TYPE`]
-    /// for each handler, and so for each type. A program counts as running until the daemon
-    /// reports its end, or is asked to kill it because its effect was cancelled.
+    /// Starts programs that wait, up to [`MAX_PROGRAMS`] at a time, of which half may be for one
+    /// handler, and so for one type. A program counts as running until the daemon reports its end,
+    /// or is asked to kill it because its effect was cancelled.
     fn start_programs(&mut self, context: &mut Context) {
         while self.running.len() < MAX_PROGRAMS {
             let of = |handler| self.running.iter().filter(|it| **it == handler).count();
-            let may_start = |handler| of(handler) < MAX_PROGRAMS_OF_TYPE;
+            let may_start = |handler| of(handler) < MAX_PROGRAMS / 2;
             let mut waiting = self.waiting.iter();
             let next = waiting.position(|(_, handler, _)| may_start(*handler));
             let Some((id, handler, program)) = next.and_then(|at| self.waiting.remove(at)) else {

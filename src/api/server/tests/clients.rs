@@ -207,7 +207,7 @@ fn a_client_that_stops_reading_is_closed_and_costs_nothing_more() {
     while world.has_work() {
         world.run_turn();
     }
-    assert!(world.server.pending_output(id).len() < API_OUTPUT + 1024);
+    assert!(world.server.pending_output(id).len() < MAX_UNSENT_OCTETS + 1024);
     let deadline = world.now + Duration::from_secs(30);
     assert_eq!(world.server.poll_timeout(), Some(deadline));
     world.now += Duration::from_secs(29);

@@ -48,7 +48,7 @@ fn a_slow_reader_of_a_watch_gets_the_latest_state_of_records() {
             world.run_turn();
         }
         world.add_socket("/r/flapping");
-        assert!(world.server.pending_output(id).len() < API_OUTPUT + 1024);
+        assert!(world.server.pending_output(id).len() < MAX_UNSENT_OCTETS + 1024);
         let changes = world.read_changes(id);
         for path in world
             .manager

@@ -116,7 +116,7 @@ fn run_clients(mut random: Random) {
 
 fn read(world: &mut World, reader: &mut Reader, octets: usize) {
     let pending = world.server.pending_output(reader.id);
-    assert!(pending.len() < API_OUTPUT + 1024);
+    assert!(pending.len() < MAX_UNSENT_OCTETS + 1024);
     let octets = octets.min(pending.len());
     reader
         .read

@@ -20,7 +20,7 @@ use mio::{Interest, Registry};
 
 use self::directory::Directory;
 pub(in crate::daemon) use self::directory::remedy;
-use crate::config::{ACCEPTS_AT_ONCE, MAX_REGISTRATIONS, REGISTRATION_RETRY, SYSTEM_RETRY};
+use crate::config::{MAX_AT_ONCE, MAX_REGISTRATIONS, REGISTRATION_RETRY, SYSTEM_RETRY};
 use crate::daemon::connection::{self, Connection};
 use crate::daemon::fs::acceptor::SocketProblem;
 use crate::daemon::source::Source;
@@ -208,7 +208,7 @@ impl DevicePlugins {
     /// not be full when a plugin connects. If many wait, some are left to the next turn, so that
     /// those already accepted are served first.
     fn accept_clients(&mut self, registry: &Registry, now: Time) {
-        for _ in 0..ACCEPTS_AT_ONCE {
+        for _ in 0..MAX_AT_ONCE {
             if self.accept_time().is_none_or(|at| at > now) {
                 return;
             }

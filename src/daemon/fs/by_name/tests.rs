@@ -66,7 +66,7 @@ fn a_turn_changes_some_links_and_a_full_queue_compares_all() {
     while let Some(at) = links.poll_timeout() {
         links.handle_timeout(&world(&manager), true, at);
         let before = mem::replace(&mut left, count_links(&of_type));
-        assert!(before - left <= LINKS_AT_ONCE, "{before} {left}");
+        assert!(before - left <= MAX_AT_ONCE, "{before} {left}");
     }
     assert_eq!(left, 1);
     for n in 0..=MAX_SOCKETS {

@@ -437,13 +437,13 @@ fn our_header_blocks_may_have_8_kib_and_not_an_octet_more() {
 fn nothing_is_queued_behind_16_kib_of_unsent_octets() {
     let mut peer = Peer::server_with_settings(&[(INITIAL_WINDOW_SIZE, 1 << 20)]);
     let (one, three) = (peer.open(false), peer.open(false));
-    let content = vec![7; config::UNSENT_OCTETS - 9 - peer.machine.transmit().len() - 1];
+    let content = vec![7; config::MAX_UNSENT_OCTETS - 9 - peer.machine.transmit().len() - 1];
     let now = peer.now;
     assert_eq!(
         peer.machine.send_data(one, &content, false, now),
         Taken::All
     );
-    assert_eq!(peer.machine.transmit().len(), config::UNSENT_OCTETS - 1);
+    assert_eq!(peer.machine.transmit().len(), config::MAX_UNSENT_OCTETS - 1);
     let large = vec![7; 40_000];
     let taken = peer.machine.send_data(one, &large, false, now);
     assert_eq!(taken, Taken::Some(16_384));
@@ -451,7 +451,7 @@ fn nothing_is_queued_behind_16_kib_of_unsent_octets() {
     assert_eq!(taken, Taken::Some(0));
     let opened = peer.machine.open(&[], true, now);
     assert_eq!(opened, Err(OpenError::Later));
-    assert!(peer.machine.transmit().len() < 2 * config::UNSENT_OCTETS + 9);
+    assert!(peer.machine.transmit().len() < 2 * config::MAX_UNSENT_OCTETS + 9);
     peer.receive();
     assert_eq!(peer.machine.send_data(three, b"x", true, now), Taken::All);
 }
