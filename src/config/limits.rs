@@ -1,5 +1,5 @@
 //! The limits and timeouts of everything but gRPC and HTTP/2, which `protocol.rs` has; one section
-//! for each part of the daemon.
+//! for each part of the daemon, after those that apply to several parts.
 
 use std::time::Duration;
 
@@ -11,16 +11,23 @@ use crate::backoff::Backoff;
 /// The maximum number of similar pieces of work that are done before others have their turn:
 /// messages of one call (a frame of 16 KiB may contain thousands, and a list of devices that
 /// differs every time takes several microseconds), connections to `kubelet.sock` that are accepted,
-/// which are served before further ones are accepted, and links by name that are set. Each takes
-/// about a millisecond in total (kubelet: no limit; a thread for each stream).
+/// which are served before further ones are accepted, and links by name that are set. So many take
+/// about a millisecond (kubelet: no limit; a thread for each stream).
 pub const MAX_AT_ONCE: usize = 64;
 
-/// The minimum time between two updates that follow changes of the plugins, the first of which may
-/// begin a burst: a notification of the status, a change of the links to plugins by name, a read of
-/// the mount table, because a starting pod mounts several times, and the time between a change and
-/// the write of the state file, for which no registration waits (kubelet: has none of these, and
-/// does not notice mounts). A plugin that flaps causes one update per second.
+/// The minimum time between two updates that follow changes of the plugins: of the status that the
+/// service manager shows, of the links to plugins by name, and of what is known about mounts (a
+/// starting pod mounts several times); also the time between a change and the write of the state
+/// file. So a burst of registrations causes one write, no registration waits for it, and a plugin
+/// that flaps causes one update per second (kubelet: has none of these, and does not notice
+/// mounts).
 pub const UPDATE_INTERVAL: Duration = Duration::from_secs(1);
+
+/// The time that a client has for what it does within milliseconds if it is well-behaved: to call
+/// `Register` after it has connected to `kubelet.sock`, before the only client of a process may be
+/// closed to make room for another one (kubelet: no such time), and to read the last response of
+/// the API when the daemon stops.
+pub const CLIENT_GRACE: Duration = Duration::from_secs(1);
 
 /// The pause before what the system has refused is tried again: a scan of a directory that cannot
 /// be watched or read (kubelet: does not try again), or accepting clients when the process has run
@@ -91,15 +98,6 @@ pub const API_FOLLOW_PAUSE: Duration = Duration::from_millis(10);
 /// none waits for more than a few turns of the event loop. Beyond this number, the kernel refuses a
 /// client or makes its `connect` wait (kubelet: usually 4,096).
 pub const BACKLOG: i32 = 64;
-
-/// The time that clients have to read their last response when the daemon stops.
-pub const API_STOP_GRACE: Duration = Duration::from_secs(1);
-
-// --- The service manager -------------------------------------------------------------------------
-
-/// The minimum pause between two watchdog notifications. With a timeout of less than twice this
-/// time, the service manager would also kill a daemon that is only busy.
-pub const WATCHDOG_MIN: Duration = Duration::from_millis(10);
 
 // --- The manager ---------------------------------------------------------------------------------
 
@@ -217,14 +215,14 @@ pub const LEAST_DESCRIPTORS: usize = DESCRIPTOR_RESERVE + 16;
 /// (kubelet: no such warning).
 pub const SHORTAGE_WARNING_INTERVAL: Duration = Duration::from_secs(600);
 
-/// The pause between two checks of a registered plugin that may be down unnoticed (kubelet: does not
-/// notice a plugin that is down): one that is not watched for lack of a descriptor, or one that has
-/// closed its idle connection twice, so that a closed one does not mean that it is down, if its
-/// process cannot be watched.
+/// The pause between two checks of a registered plugin that may be down unnoticed: one that is not
+/// watched for lack of a descriptor, or one that has closed its idle connection twice, so that a
+/// closed one does not mean that it is down, and whose process cannot be watched (kubelet: does not
+/// notice a plugin that is down).
 pub const SLOW_CHECK: Duration = Duration::from_secs(30);
 
-/// The addition to [`SLOW_CHECK`] for each plugin that is not watched, so that there are at most a hundred checks
-/// per second, however many plugins there are.
+/// The addition to [`SLOW_CHECK`] for each plugin that is not watched, so that there are at most a
+/// hundred checks per second, however many plugins there are.
 pub const SLOW_CHECK_SHARE: Duration = Duration::from_millis(10);
 
 /// The interval at which every socket is examined even without an event: a safety net that should
@@ -237,11 +235,6 @@ pub const DOWN_GRACE: Duration = Duration::from_secs(30);
 
 /// The time that running operations have to end when the daemon stops.
 pub const STOP_GRACE: Duration = Duration::from_secs(2);
-
-/// The default limit on the number of events that are kept until an embedder reads them, which
-/// [`PluginManager::keep_events`](crate::daemon::PluginManager::keep_events) overrides; the oldest
-/// are dropped first (kubelet: keeps none).
-pub const MAX_UNREAD_EVENTS: usize = 256;
 
 /// The maximum length of a plugin type or name (bytes), about four times the 253 of the longest
 /// names in Kubernetes (kubelet: limited by the size of a reply); and the length above which a
@@ -282,9 +275,9 @@ pub const MAX_STATE_FILE: usize = 8 * 1024 * 1024;
 /// permanently: if that daemon was killed a moment ago, the kernel is about to release the lock.
 pub const BRIEF_LOCK_TIMEOUT: Duration = Duration::from_millis(50);
 
-/// The time limit for a call that a plugin or kubelet answers while the caller waits: `Allocate` and
-/// the calls around it (kubelet: none), and the registration of a simulated device plugin at
-/// `kubelet.sock`, during which kubelet calls the plugin (NVIDIA's plugin: none).
+/// The time limit for `Allocate` and the calls around it (kubelet: none), and for the registration
+/// of a simulated device plugin at `kubelet.sock`, during which kubelet calls the plugin (NVIDIA's
+/// plugin: none).
 pub const CALL_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The pauses before `Allocate` is called again for the devices without a valid answer: the call
@@ -349,11 +342,6 @@ pub const MAX_ANNOUNCED_OF_PROCESS: usize = 64;
 /// clients that have one, there may be twice as many; further clients wait to be accepted (kubelet:
 /// no limit).
 pub const MAX_REGISTRATIONS: usize = 64;
-
-/// The time that a process's only client of `kubelet.sock` has to call `Register` before it may be
-/// closed to make room for another one: a gRPC client calls a few milliseconds after it has
-/// connected (kubelet: no such time).
-pub const REGISTRATION_PATIENCE: Duration = Duration::from_secs(1);
 
 /// The maximum number of calls in progress of one client of `kubelet.sock`: plugins usually use a
 /// connection for each call (kubelet: no limit).
@@ -503,7 +491,10 @@ impl Capacity {
     }
 }
 
-/// The capacity for events: an operator looks at the last minutes.
+/// The capacity for events: an operator looks at the last minutes. Its count is also the default
+/// limit on the number of events that are kept until an embedder reads them, which
+/// [`PluginManager::keep_events`](crate::daemon::PluginManager::keep_events) overrides; the oldest
+/// are dropped first (kubelet: keeps none).
 pub const KEPT_EVENTS: Capacity = Capacity {
     count: 256,
     octets: 64 * 1024,

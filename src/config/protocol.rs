@@ -27,10 +27,6 @@ pub const MAX_REPLY: usize = 4 * 1024 * 1024;
 /// answered, because a client may cancel all open ones at once.
 pub const MAX_STREAMS: u32 = 100;
 
-/// The number of unsent octets of a stream at which its server cannot queue another message. One
-/// message may exceed this number: its size is not known in advance.
-pub const MAX_UNSENT_MESSAGE_OCTETS: usize = 64 * 1024;
-
 /// The time that a client has to send its preface and SETTINGS after its connection is accepted:
 /// usually it sends them with its first request. A server has what is left of
 /// [`DIAL_TIMEOUT`](super::DIAL_TIMEOUT) for its SETTINGS.
@@ -92,10 +88,11 @@ pub const MAX_SETTINGS: usize = 32;
 /// stops until they are written. That many frames take about 1 KiB.
 pub const MAX_UNSENT_ANSWERS: u32 = 64;
 
-/// The number of unsent octets at which no further headers or data are queued on a connection, and
-/// no further records are rendered for a client of the API that follows changes: one frame of the
-/// initial maximum size, or about thirty records, so that there is always enough to write when the
-/// socket becomes writable.
+/// The number of unsent octets at which no further headers or data are queued on a connection, no
+/// further message on a server's stream, and no further records are rendered for a client of the
+/// API that follows changes: one frame of the initial maximum size, or about thirty records, so
+/// that there is always enough to write when the socket becomes writable. The last message or
+/// record may exceed this number: its size is not known in advance.
 pub const MAX_UNSENT_OCTETS: usize = 16 * 1024;
 
 /// The maximum number of frames within [`FLOOD_WINDOW`] that advance none of the calls: PING,

@@ -184,7 +184,7 @@ impl ServerCall {
 
     /// Returns whether so much is unsent that further messages are refused.
     pub(super) fn is_queue_full(&self) -> bool {
-        self.answer.len() - self.sent >= config::MAX_UNSENT_MESSAGE_OCTETS
+        self.answer.len() - self.sent >= config::MAX_UNSENT_OCTETS
     }
 
     /// Queues a message of the response; drops the message if the response is finished.

@@ -29,7 +29,7 @@ use nix::poll::{PollFd, PollFlags, ppoll};
 use super::connections::{Connections, PeerProcesses};
 use super::device_plugins::{self, DevicePlugins};
 use crate::api::{Counters, Event};
-use crate::config::{Config, LEAST_DESCRIPTORS, MAX_LEASES, MAX_UNREAD_EVENTS, Mode, Trust};
+use crate::config::{Config, KEPT_EVENTS, LEAST_DESCRIPTORS, MAX_LEASES, Mode, Trust};
 use crate::daemon::SetupError;
 use crate::daemon::api::listener;
 use crate::daemon::api::server::Api;
@@ -188,7 +188,7 @@ impl PluginManager {
             counters: Counters::default(),
             longest_turn: Duration::ZERO,
             longest_turn_ever: Duration::ZERO,
-            unread_events: UnreadEvents::new(MAX_UNREAD_EVENTS),
+            unread_events: UnreadEvents::new(KEPT_EVENTS.count),
             locks,
         });
         plugins.manager.set_path_map(path_map);
@@ -441,8 +441,8 @@ impl PluginManager {
         &self.manager
     }
 
-    /// Keeps up to `limit` events for [`PluginManager::poll_event`] from now on, instead of
-    /// [`MAX_UNREAD_EVENTS`]: the oldest are dropped first.
+    /// Keeps up to `limit` events for [`PluginManager::poll_event`] from now on, instead of as many
+    /// as [`KEPT_EVENTS`] counts: the oldest are dropped first.
     pub fn keep_events(&mut self, limit: usize) {
         self.unread_events.set_limit(limit);
     }

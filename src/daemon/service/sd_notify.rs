@@ -18,7 +18,7 @@ use nix::errno::Errno;
 use nix::sys::socket::{AddressFamily, MsgFlags, SockFlag, SockType, UnixAddr, sendto, socket};
 use nix::time::{ClockId, clock_gettime};
 
-use crate::config::{READER_RETRY, UPDATE_INTERVAL, WATCHDOG_MIN};
+use crate::config::{READER_RETRY, UPDATE_INTERVAL};
 use crate::daemon::PluginManager;
 use crate::daemon::process::passed::number_in_env;
 use crate::manager::{Generation, Manager};
@@ -191,11 +191,13 @@ fn open_socket(name: &OsStr) -> Result<(OwnedFd, UnixAddr), Errno> {
 }
 
 /// Returns the pause between two watchdog notifications: half of the time that systemd waits for
-/// one (`usec`, microseconds), but at least [`WATCHDOG_MIN`]. Returns `None` if systemd does not
-/// expect any, or expects them from a process (`pid`) other than this one (`own`).
+/// one (`usec`, microseconds), but at least 10 ms. Returns `None` if systemd does not expect any,
+/// or expects them from a process (`pid`) other than this one (`own`).
 fn watchdog_pause(usec: Option<u64>, pid: Option<u64>, own: u64) -> Option<Duration> {
     let usec = usec.filter(|usec| *usec > 0 && pid.is_none_or(|pid| pid == own))?;
-    Some((Duration::from_micros(usec) / 2).max(WATCHDOG_MIN))
+    // If systemd waited for less than 20 ms, it would also kill a daemon that is only busy.
+    let least = Duration::from_millis(10);
+    Some((Duration::from_micros(usec) / 2).max(least))
 }
 
 #[cfg(test)]
@@ -206,7 +208,7 @@ mod tests {
     fn watchdog_notifications_are_twice_as_frequent_as_expected() {
         let pause = |usec: u64| watchdog_pause(Some(usec), None, 7);
         assert_eq!(pause(30_000_000), Some(Duration::from_secs(15)));
-        assert_eq!(pause(1), Some(WATCHDOG_MIN));
+        assert_eq!(pause(1), Some(Duration::from_millis(10)));
         let longest = Duration::from_micros(u64::MAX / 2);
         assert!(pause(u64::MAX).is_some_and(|pause| pause >= longest));
         assert_eq!(pause(0), None);

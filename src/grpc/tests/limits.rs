@@ -118,9 +118,9 @@ fn memory_for_a_request_grows_with_what_was_received() {
 }
 
 #[test]
-fn messages_are_accepted_until_64_kib_are_unsent() {
+fn messages_are_accepted_until_16_kib_are_unsent() {
     let mut caller = Caller::calling_with(&[(4, 0)], WATCH);
-    let most = vec![7; config::MAX_UNSENT_MESSAGE_OCTETS - 5 - 1];
+    let most = vec![7; config::MAX_UNSENT_OCTETS - 5 - 1];
     assert_eq!(caller.server.send(id(ONE), &most, caller.now), Ok(()));
     // One octet less than the limit is unsent, so one more message is accepted.
     assert_eq!(caller.server.send(id(ONE), &most, caller.now), Ok(()));
@@ -128,7 +128,7 @@ fn messages_are_accepted_until_64_kib_are_unsent() {
         caller.server.send(id(ONE), b"", caller.now),
         Err(Backpressure)
     );
-    assert!(caller.server.mem_used() < 5 * config::MAX_UNSENT_MESSAGE_OCTETS);
+    assert!(caller.server.mem_used() < 5 * config::MAX_UNSENT_OCTETS);
     caller.send(&wire::settings(&[(4, 0x7fff_ffff)]));
     caller.send(&wire::window_update(0, 1 << 20));
     while !caller.receive().is_empty() {}

@@ -291,7 +291,7 @@ fn unread_messages_are_accepted_up_to_a_limit() {
         taken += 1;
         caller.receive();
     }
-    assert_eq!(taken, 66);
+    assert_eq!(taken, 17);
     assert!(caller.server.mem_used() < 256 * 1024);
     caller.send(&wire::window_update(ONE, 10_000));
     caller.receive();

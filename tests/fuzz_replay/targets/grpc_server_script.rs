@@ -203,7 +203,7 @@ const CALL: usize = 3 * LARGEST_REQUEST + 1024;
 
 /// The most of an answer that waits for a client that does not read: the limit on queued messages,
 /// the last of them, and a reply (octets).
-const MOST_UNSENT: usize = config::MAX_UNSENT_MESSAGE_OCTETS + 2 * (PREFIX + 70_000);
+const MOST_UNSENT: usize = config::MAX_UNSENT_OCTETS + 2 * (PREFIX + 70_000);
 
 /// The size of the prefix of a message (octets).
 const PREFIX: usize = 5;
