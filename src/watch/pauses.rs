@@ -4,7 +4,7 @@
 //! together when the pause ends, and the next pause is twice as long, up to a cap. A path without
 //! requests for [`PAUSE_CALM`] after a pause starts with the shortest pause again.
 
-use std::mem;
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,8 +22,8 @@ pub(super) struct Pauses {
     backoff: Backoff,
     /// At most [`MAX_SOCKETS`].
     by_path: HashMap<PathKey, Pause>,
-    /// The paths for which work was requested during their pause, sorted by the end of the pause.
-    pending: Vec<(Time, Arc<Path>)>,
+    /// The paths for which work was requested during their pause, by the end of the pause.
+    pending: BTreeSet<(Time, Arc<Path>)>,
 }
 
 /// The pause of a path.
@@ -31,8 +31,6 @@ pub(super) struct Pauses {
 struct Pause {
     end: Time,
     length: Duration,
-    /// Whether work was requested during the pause.
-    is_pending: bool,
 }
 
 impl Pauses {
@@ -40,7 +38,7 @@ impl Pauses {
         Self {
             backoff,
             by_path: HashMap::default(),
-            pending: Vec::new(),
+            pending: BTreeSet::new(),
         }
     }
 
@@ -52,15 +50,10 @@ impl Pauses {
             return true;
         };
         if now < pause.end {
-            if !mem::replace(&mut pause.is_pending, true) {
-                let at = self.pending.partition_point(|(end, _)| *end <= pause.end);
-                self.pending.insert(at, (pause.end, path.clone()));
-            }
+            self.pending.insert((pause.end, path.clone()));
             return false;
         }
-        if pause.is_pending {
-            self.pending.retain(|(_, pending)| pending != path);
-        }
+        self.pending.remove(&(pause.end, path.clone()));
         let last = (now < pause.end + PAUSE_CALM).then_some(pause.length);
         *pause = Pause::new(self.backoff.next_pause(last), now);
         true
@@ -90,12 +83,15 @@ impl Pauses {
 
     /// Removes and returns the paths that are due by `now`.
     pub(super) fn take_due(&mut self, now: Time) -> Vec<Arc<Path>> {
-        let due = self.pending.partition_point(|(end, _)| *end <= now);
-        let due: Vec<_> = self.pending.drain(..due).map(|(_, path)| path).collect();
-        for path in &due {
+        let mut due = Vec::new();
+        while self.poll_timeout().is_some_and(|end| end <= now) {
+            let Some((_, path)) = self.pending.pop_first() else {
+                break;
+            };
             if let Some(pause) = self.by_path.get_mut(&PathKey(path.clone())) {
                 *pause = Pause::new(self.backoff.next_pause(Some(pause.length)), now);
             }
+            due.push(path);
         }
         due
     }
@@ -104,11 +100,7 @@ impl Pauses {
 impl Pause {
     fn new(length: Duration, now: Time) -> Self {
         let end = now + length;
-        Self {
-            end,
-            length,
-            is_pending: false,
-        }
+        Self { end, length }
     }
 }
 
