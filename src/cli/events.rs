@@ -19,11 +19,11 @@ pub(super) fn run(context: &Context<'_>) -> Result<()> {
     } else {
         fetch_events(context)?
     };
-    let filter = EventFilter::new(&options.target, &past);
+    let is_wanted = filter_of(&options.target, &past);
     if !options.follows {
         let generation = past.last().and_then(|it| it["generation"].as_u64());
         let generation = generation.unwrap_or_default();
-        let items = past.into_iter().filter(|it| filter.includes(it));
+        let items = past.into_iter().filter(|it| is_wanted(it));
         let items: Value = items.collect();
         let list = json!({ "kind": "EventList", "generation": generation, "items": items });
         return print_list(context, list, COLUMNS, "No events.\n");
@@ -33,7 +33,7 @@ pub(super) fn run(context: &Context<'_>) -> Result<()> {
     let columns = json_or(options.format, COLUMNS);
     let mut rows = Table::of(context, columns, WIDTHS);
     while let Some(event) = response.next_json()? {
-        if filter.includes(&event) {
+        if is_wanted(&event) {
             rows.add_value(columns, &event, now());
         }
         if !response.has_line() {
@@ -43,32 +43,16 @@ pub(super) fn run(context: &Context<'_>) -> Result<()> {
     Err(Failure::daemon_stopped())
 }
 
-/// The filter that selects the requested events.
-struct EventFilter<'a> {
-    target: &'a Target,
-    /// The sockets in past events of the requested plugin. The filter also selects the first events
-    /// of these sockets, which do not name a plugin yet.
-    sockets: Vec<String>,
-}
-
-impl<'a> EventFilter<'a> {
-    fn new(target: &'a Target, past: &[Value]) -> Self {
-        let is_of_plugin =
-            |event: &&Value| event["plugin"].is_object() && target.includes(event_keys(event));
-        let sockets = past
-            .iter()
-            .filter(is_of_plugin)
-            .map(|event| event.text("socket").to_owned());
-        Self {
-            target,
-            sockets: sockets.collect(),
-        }
-    }
-
-    fn includes(&self, event: &Value) -> bool {
-        let is_of_socket = |it: &String| event["socket"] == **it;
-        let is_early = event["plugin"].is_null() && self.sockets.iter().any(is_of_socket);
-        is_early || self.target.includes(event_keys(event))
+/// Returns the filter that selects the events of a target. Of a plugin, it also selects the first
+/// events of its sockets in past events, which do not name a plugin yet.
+fn filter_of<'a>(target: &'a Target, past: &[Value]) -> impl Fn(&Value) -> bool + 'a {
+    let is_of_plugin =
+        |event: &&Value| event["plugin"].is_object() && target.includes(event_keys(event));
+    let sockets = past.iter().filter(is_of_plugin);
+    let sockets: Vec<Value> = sockets.map(|event| event["socket"].clone()).collect();
+    move |event| {
+        let is_early = event["plugin"].is_null() && sockets.contains(&event["socket"]);
+        is_early || target.includes(event_keys(event))
     }
 }
 
@@ -134,9 +118,9 @@ mod tests {
         let options = parse_options(line);
         let mut rows = Table::of(&context(&options, false), COLUMNS, WIDTHS);
         let events = events();
-        let filter = EventFilter::new(&options.target, &events);
+        let is_wanted = filter_of(&options.target, &events);
         for event in events {
-            if filter.includes(&event) {
+            if is_wanted(&event) {
                 rows.add_value(COLUMNS, &event, NOW);
             }
         }
