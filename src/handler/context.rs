@@ -78,7 +78,7 @@ pub struct Context<'a> {
 
 /// Facts about a plugin that the manager passes to [`super::PluginHandler::register`]; in other
 /// calls, each is `false` or `None`.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Hints {
     /// Whether the plugin was registered before a restart with the same description and socket.
     pub(crate) was_registered: bool,
@@ -86,15 +86,6 @@ pub(crate) struct Hints {
     pub(crate) is_announced: bool,
     /// The time until which calls are repeated because the plugin's endpoint may not be ready.
     pub(crate) ready_by: Option<Time>,
-}
-
-impl Hints {
-    /// The facts in other calls.
-    pub(crate) const NONE: Self = Self {
-        was_registered: false,
-        is_announced: false,
-        ready_by: None,
-    };
 }
 
 impl<'a> Context<'a> {
@@ -111,7 +102,7 @@ impl<'a> Context<'a> {
             ticket,
             plugin: None,
             owner: EffectOwner::HANDLER,
-            hints: Hints::NONE,
+            hints: Hints::default(),
             budget: None,
             ids,
             effects,

@@ -292,7 +292,7 @@ impl Execution<'_> {
         self.active.handler = Some(handler);
         let Manager { host, context, .. } = &mut *self.manager;
         host.set_handler(self.socket, Some(handler), context);
-        let mut hints = Hints::NONE;
+        let mut hints = Hints::default();
         if matches!(question, Question::Register) {
             if let Some(refusal) = self.refuse_taken_endpoint(handler, plugin) {
                 return Err(refusal);
