@@ -2,7 +2,7 @@
 //!
 //! Does no input or output. The timeouts and limits are documented with their reasons, unless these
 //! are obvious, and with kubelet's value if kubelet has a different one: `protocol` has those of
-//! gRPC and HTTP/2, `limits` all others.
+//! gRPC and HTTP/2, some of which apply to clients of the API, too, and `limits` all others.
 
 mod limits;
 mod path_map;

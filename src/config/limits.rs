@@ -10,8 +10,7 @@ use crate::backoff::Backoff;
 
 /// The maximum number of similar pieces of work that are done before others have their turn:
 /// messages of one call (a frame of 16 KiB may contain thousands, and a list of devices that
-/// differs every time takes several microseconds), connections to `kubelet.sock` that are accepted,
-/// which are served before further ones are accepted, and links by name that are set. So many take
+/// differs every time takes several microseconds), and links by name that are set. So many take
 /// about a millisecond (kubelet: no limit; a thread for each stream).
 pub const MAX_AT_ONCE: usize = 64;
 
@@ -22,12 +21,6 @@ pub const MAX_AT_ONCE: usize = 64;
 /// that flaps causes one update per second (kubelet: has none of these, and does not notice
 /// mounts).
 pub const UPDATE_INTERVAL: Duration = Duration::from_secs(1);
-
-/// The time that a client has for what it does within milliseconds if it is well-behaved: to call
-/// `Register` after it has connected to `kubelet.sock`, before the only client of a process may be
-/// closed to make room for another one (kubelet: no such time), and to read the last response of
-/// the API when the daemon stops.
-pub const CLIENT_GRACE: Duration = Duration::from_secs(1);
 
 /// The pause before what the system has refused is tried again: a scan of a directory that cannot
 /// be watched or read (kubelet: does not try again), or accepting clients when the process has run
@@ -43,6 +36,9 @@ pub const FILE_RETRY: Duration = Duration::from_secs(5);
 /// manager, which serves all services of the machine, for a notification that must arrive. The
 /// pause does not grow, so that the text arrives soon after the reader returns.
 pub const READER_RETRY: Duration = Duration::from_millis(250);
+
+/// The maximum length of a file name on most file systems (octets; Linux: `NAME_MAX`).
+pub const MAX_FILE_NAME: usize = 255;
 
 // --- The API -------------------------------------------------------------------------------------
 
@@ -99,6 +95,9 @@ pub const API_FOLLOW_PAUSE: Duration = Duration::from_millis(10);
 /// client or makes its `connect` wait (kubelet: usually 4,096).
 pub const BACKLOG: i32 = 64;
 
+/// The time that clients have to read their last response when the daemon stops.
+pub const API_STOP_GRACE: Duration = Duration::from_secs(1);
+
 // --- The manager ---------------------------------------------------------------------------------
 
 /// The time for which the daemon waits at its start for another daemon that uses the same
@@ -130,12 +129,9 @@ pub const DIAL_RETRY: Backoff = Backoff {
     cap: Duration::from_secs(1),
 };
 
-/// The equivalent of [`DIAL_RETRY`] for a socket that existed when the daemon started: its plugin
+/// The first pause of [`DIAL_RETRY`] for a socket that existed when the daemon started: its plugin
 /// listens or has ended, and those that listen are called first (kubelet: makes no difference).
-pub const DIAL_RETRY_AT_START: Backoff = Backoff {
-    first: Duration::from_millis(10),
-    ..DIAL_RETRY
-};
+pub const DIAL_RETRY_AT_START: Duration = Duration::from_millis(10);
 
 /// The backoff of a socket that exists and refuses connections, for [`REDIAL_PERIOD`]: a plugin
 /// that binds its socket and listens much later is dialed within the cap after that (kubelet:
@@ -193,6 +189,10 @@ pub const MAX_OWED: usize = 1024;
 /// delay other types.
 pub const MAX_PROGRAMS: usize = 16;
 
+/// The amount of a program's standard error that is kept (bytes): its first line that is not blank
+/// is shown as the reason of a failure, and a long one with the number of bytes that are left out.
+pub const MAX_PROGRAM_ERRORS: usize = 4 * 1024;
+
 /// The number of operations that wait at once for plugins to answer, above which new attempts are
 /// queued (kubelet: no limit): more would not be faster, and the process does not give back the
 /// memory that simultaneous operations have needed.
@@ -215,10 +215,10 @@ pub const LEAST_DESCRIPTORS: usize = DESCRIPTOR_RESERVE + 16;
 /// (kubelet: no such warning).
 pub const SHORTAGE_WARNING_INTERVAL: Duration = Duration::from_secs(600);
 
-/// The pause between two checks of a registered plugin that may be down unnoticed: one that is not
-/// watched for lack of a descriptor, or one that has closed its idle connection twice, so that a
-/// closed one does not mean that it is down, and whose process cannot be watched (kubelet: does not
-/// notice a plugin that is down).
+/// The pause between two checks of a registered plugin that is not watched for lack of a
+/// descriptor, or whose process cannot be watched and which closes idle connections: a closed
+/// connection does not mean that such a plugin is down (kubelet: does not notice a plugin that is
+/// down).
 pub const SLOW_CHECK: Duration = Duration::from_secs(30);
 
 /// The addition to [`SLOW_CHECK`] for each plugin that is not watched, so that there are at most a
@@ -342,6 +342,11 @@ pub const MAX_ANNOUNCED_OF_PROCESS: usize = 64;
 /// clients that have one, there may be twice as many; further clients wait to be accepted (kubelet:
 /// no limit).
 pub const MAX_REGISTRATIONS: usize = 64;
+
+/// The time that a process's only client of `kubelet.sock` has to call `Register` before it may be
+/// closed to make room for another one: a gRPC client calls a few milliseconds after it has
+/// connected (kubelet: no such time).
+pub const REGISTRATION_PATIENCE: Duration = Duration::from_secs(1);
 
 /// The maximum number of calls in progress of one client of `kubelet.sock`: plugins usually use a
 /// connection for each call (kubelet: no limit).

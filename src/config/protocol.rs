@@ -1,4 +1,4 @@
-//! The limits and timeouts of gRPC and HTTP/2.
+//! The limits and timeouts of gRPC and HTTP/2, and those that apply to clients of the API, too.
 
 use std::time::Duration;
 
@@ -48,8 +48,8 @@ pub const PEER_TIMEOUT: Duration = Duration::from_secs(10);
 /// metadata exceeds the advertised value, so a lower value would refuse replies that are accepted
 /// here.
 ///
-/// Also the maximum size of a header block, in all its frames and before it is decoded: a block is
-/// shorter than its list, which counts 32 octets more for each field.
+/// Also the maximum size of a header block, in all its frames and before it is decoded: a block
+/// that is longer than its list, which counts 32 octets more for each field, is encoded badly.
 pub const MAX_HEADER_LIST: usize = 64 * 1024;
 
 /// The maximum size of a header list for which only the stream fails; a larger one closes the
@@ -75,9 +75,8 @@ pub const MAX_INFORMATIONAL: u8 = 8;
 
 /// The maximum length of each part of a reason that is kept or sent (octets): a `grpc-message`, the
 /// status details (`grpc-status-details-bin`), which are dropped if they are larger, because a part
-/// of them would be meaningless, a GOAWAY's debug data, and a program's standard error, of which
-/// the first line that is not blank is shown. Enough for any genuine reason, and too little to fill
-/// a log.
+/// of them would be meaningless, and a GOAWAY's debug data. Enough for any genuine reason, and too
+/// little to fill a log.
 pub const MAX_REASON: usize = 1024;
 
 /// The maximum number of values in one SETTINGS frame: RFC 9113 defines six, and there may be

@@ -44,7 +44,7 @@ impl Actions for Execution<'_> {
 
     fn first_dial_pause(&self) -> Duration {
         match &self.socket.desired {
-            Some(desired) if desired.existed_at_start => DIAL_RETRY_AT_START.first,
+            Some(desired) if desired.existed_at_start => DIAL_RETRY_AT_START,
             _ => DIAL_RETRY.first,
         }
     }

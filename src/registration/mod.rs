@@ -20,8 +20,8 @@
 //! [`MAX_REGISTRATIONS`] clients without a call in progress may be connected, and twice as many
 //! clients in all. If others wait to be accepted, a client is closed to make room: the oldest one
 //! of the process with the most clients, one without a call first; else the oldest one without a
-//! call, once it has had [`CLIENT_GRACE`] to call. So a process that opens ever more connections
-//! displaces its own.
+//! call, once it has had [`REGISTRATION_PATIENCE`] to call. So a process that opens ever more
+//! connections displaces its own.
 
 mod client;
 mod request;
@@ -32,10 +32,10 @@ use std::sync::Arc;
 
 use self::client::{Client, Event};
 use self::request::Rejected;
-pub(crate) use self::request::{MAX_FILE_NAME, SOCKET};
+pub(crate) use self::request::SOCKET;
 #[cfg(doc)]
 use crate::config::MAX_CLIENT_REGISTRATIONS;
-use crate::config::{CLIENT_GRACE, MAX_REGISTRATIONS};
+use crate::config::{MAX_REGISTRATIONS, REGISTRATION_PATIENCE};
 use crate::grpc::{Code, Status};
 use crate::handler::Plugin;
 use crate::http2::Endpoint;
@@ -126,7 +126,7 @@ impl Registrar {
         let chosen = clients.max_by_key(|(rank, is_idle, _)| (*rank, *is_idle));
         if let Some((rank, is_idle, at)) = chosen.filter(|(rank, ..)| *rank > 0) {
             let client = &mut self.clients[at];
-            let is_late = client.accepted_at + CLIENT_GRACE <= now;
+            let is_late = client.accepted_at + REGISTRATION_PATIENCE <= now;
             if rank > 1 || !is_idle || is_late {
                 client.close_now(now);
             }
@@ -138,7 +138,7 @@ impl Registrar {
     pub fn make_room_at(&self) -> Option<Time> {
         let idle = self.clients.iter().filter(|client| !client.is_calling());
         let oldest = idle.map(|client| client.accepted_at).min()?;
-        Some(oldest + CLIENT_GRACE)
+        Some(oldest + REGISTRATION_PATIENCE)
     }
 
     /// Adds a connection that was just accepted.

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use prost::Message as _;
 
+use crate::config::MAX_FILE_NAME;
 use crate::grpc::Code;
 use crate::handler::{Plugin, device};
 use crate::proto::v1beta1::RegisterRequest;
@@ -91,9 +92,6 @@ pub(crate) const SOCKET: &str = "kubelet.sock";
 /// The number of characters after which a text is cut in a reason: the names of files and resources
 /// are rarely as long (kubelet: no limit).
 const LONGEST_QUOTED: usize = 256;
-
-/// The length in octets of the longest file name on most file systems (Linux: `NAME_MAX`).
-pub(crate) const MAX_FILE_NAME: usize = 255;
 
 #[cfg(test)]
 mod tests {

@@ -353,7 +353,7 @@ fn a_client_that_does_not_call_in_time_makes_room() {
         node.connect_from(pid.try_into().unwrap());
     }
     let closed = |node: &Node, client: usize| node.registrar.is_closed(node.clients[client].0);
-    let due = node.now + CLIENT_GRACE;
+    let due = node.now + REGISTRATION_PATIENCE;
     node.registrar.make_room(node.now);
     assert!(!closed(&node, 0));
     assert_eq!(node.registrar.make_room_at(), Some(due));

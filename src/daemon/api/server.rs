@@ -28,7 +28,7 @@ use serde_json::json;
 use super::exchange::{self, Client};
 use super::listener::Listener;
 use crate::api::{self, Access, Change, ClientId, EventLog, Response, Selection, Server, Status};
-use crate::config::{API_CLIENTS, CLIENT_GRACE, Config};
+use crate::config::{API_CLIENTS, API_STOP_GRACE, Config};
 use crate::daemon::clock::{Calendar, time_of_day};
 use crate::daemon::process::peer_groups::is_in_group;
 use crate::daemon::source::Source;
@@ -246,11 +246,11 @@ impl Api {
     }
 
     /// Removes the sockets, and closes each connection after the response in progress, or after
-    /// [`CLIENT_GRACE`] at the latest.
+    /// [`API_STOP_GRACE`] at the latest.
     pub(crate) fn stop(&mut self, now: Time) {
         self.listeners.clear();
         self.server.stop(now);
-        self.stop_at.get_or_insert(now + CLIENT_GRACE);
+        self.stop_at.get_or_insert(now + API_STOP_GRACE);
     }
 
     /// Returns whether there is neither a socket nor a client: the API is off, or its stop is

@@ -162,7 +162,7 @@ impl PluginManager {
             trust: Trust::default(),
             directories_checked: Time::ZERO,
             poll,
-            events: Events::with_capacity(256),
+            events: Events::with_capacity(256), // If there are more, the next wait returns the rest.
             is_woken: false,
             clock,
             watch,

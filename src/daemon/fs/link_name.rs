@@ -10,7 +10,7 @@ use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
-use crate::registration::MAX_FILE_NAME;
+use crate::config::MAX_FILE_NAME;
 
 /// Returns the path of the link to the plugins of a type and name, in the directory of all links:
 /// `DIR/TYPE/NAME.sock`. Returns `None` if the type or the name is empty, or is too long for a file

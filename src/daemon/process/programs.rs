@@ -23,7 +23,7 @@ use nix::unistd::Pid;
 use rustix::process::{PidfdFlags, pidfd_open};
 
 use super::child;
-use crate::config::MAX_REASON;
+use crate::config::MAX_PROGRAM_ERRORS;
 use crate::daemon::source::Source;
 use crate::handler::{EffectId, Program, ProgramEnd, ProgramOutcome};
 
@@ -181,7 +181,7 @@ impl Running {
             match self.pipe.read(&mut buffer) {
                 Ok(0) => return false,
                 Ok(n) => {
-                    let room = MAX_REASON - self.errors.len();
+                    let room = MAX_PROGRAM_ERRORS - self.errors.len();
                     self.errors.extend_from_slice(&buffer[..n.min(room)]);
                 }
                 Err(error) => return error.kind() == io::ErrorKind::Interrupted,

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::{message, status};
+use crate::config;
 use crate::grpc::{Client, Code, Event, Incoming, Server, Status};
 use crate::http2::testing::{self as wire, ONE, THREE};
 use crate::http2::{ConnectionError, Endpoint as _, StreamId, carry};
@@ -292,7 +293,7 @@ fn unread_messages_are_accepted_up_to_a_limit() {
         caller.receive();
     }
     assert_eq!(taken, 17);
-    assert!(caller.server.mem_used() < 256 * 1024);
+    assert!(caller.server.mem_used() < 5 * config::MAX_UNSENT_OCTETS);
     caller.send(&wire::window_update(ONE, 10_000));
     caller.receive();
     assert_eq!(caller.server.send(id(ONE), &content, caller.now), Ok(()));

@@ -28,10 +28,10 @@ fn a_dead_socket_is_dialed_again_after_10_ms_at_the_start() {
         world.manager.set_starting(is_starting);
         world.appear(A, None);
         world.manager.set_starting(false);
-        world.advance(DIAL_RETRY_AT_START.first / 2);
+        world.advance(DIAL_RETRY_AT_START / 2);
         assert_eq!(world.take_dials().len(), dials);
         world.listen(A, Script::csi("a"));
-        world.advance(DIAL_RETRY_AT_START.first);
+        world.advance(DIAL_RETRY_AT_START);
         world.assert_calls("validate a, register a");
     }
 }

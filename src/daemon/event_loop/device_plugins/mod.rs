@@ -20,7 +20,7 @@ use mio::{Interest, Registry};
 
 use self::directory::Directory;
 pub(in crate::daemon) use self::directory::remedy;
-use crate::config::{MAX_AT_ONCE, MAX_REGISTRATIONS, REGISTRATION_RETRY, SYSTEM_RETRY};
+use crate::config::{MAX_REGISTRATIONS, REGISTRATION_RETRY, SYSTEM_RETRY};
 use crate::daemon::connection::{self, Connection};
 use crate::daemon::fs::acceptor::SocketProblem;
 use crate::daemon::source::Source;
@@ -205,10 +205,10 @@ impl DevicePlugins {
     }
 
     /// Accepts clients that wait, as long as there is room or room can be made: the backlog should
-    /// not be full when a plugin connects. If many wait, some are left to the next turn, so that
-    /// those already accepted are served first.
+    /// not be full when a plugin connects. If many wait, most are left to the next turn, so that
+    /// those already accepted are served before room has to be made.
     fn accept_clients(&mut self, registry: &Registry, now: Time) {
-        for _ in 0..MAX_AT_ONCE {
+        for _ in 0..MAX_REGISTRATIONS / 4 {
             if self.accept_time().is_none_or(|at| at > now) {
                 return;
             }
