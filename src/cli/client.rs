@@ -103,11 +103,13 @@ impl Client {
             // A retry would not help: a peer that does not speak HTTP will not do so later.
             parsed.map_err(|why| Failure::new(FailureKind::Failed, read_error(why).why))?;
         }
-        if request.follows {
-            response.until = request.until;
-        }
         match response.status {
-            200 => Ok(response),
+            200 => {
+                if request.follows {
+                    response.until = request.until;
+                }
+                Ok(response)
+            }
             _ => Err(response.into_failure(request.changes || request.target.contains("?name="))),
         }
     }

@@ -96,7 +96,8 @@
 //!
 //! # Directories
 //!
-//! A line about a directory is its path, a problem of this list, and what helps.
+//! A line about a directory is its path, a problem of this list, and what helps. While a directory
+//! cannot be listed completely, plugins in it from before a restart stay registered.
 //!
 //! - `{dir}: the plugins directory was named twice; watching it once same_as={dir}` (info): Two
 //!   options name one directory. Remove one of them.
@@ -113,7 +114,7 @@
 //! - `it cannot be created: {cause}` (warn, DirectoryLost): The directory is missing, and the
 //!   daemon may not create it. Create it, or start the daemon as root.
 //! - `it cannot be read: {cause}` (warn, DirectoryLost): New plugins in it are not found until it
-//!   can be read, and those from before a restart stay registered. Check its permissions.
+//!   can be read. Check its permissions.
 //! - `it cannot be watched and is scanned every {pause}: {cause}` (warn, DirectoryPolled): Plugins
 //!   are found with a delay. The usual cause is a limit of inotify, and the line names it.
 //! - `it contains names that cannot be examined, so it is scanned every {pause}` (warn,

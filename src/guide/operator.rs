@@ -56,11 +56,12 @@
 //!
 //! # Examining a node
 //!
-//! `plugind doctor` checks what this page asks for, and names a remedy for each warning and each
-//! problem. It needs no daemon, and should run as the daemon's user, whose permissions and limits
-//! it examines. It changes nothing: it watches the directories for a moment, as a dry run does, and
-//! probes each plugin, for at most 3 s. A file system that may not answer is not entered. The
-//! configuration is not read: plugins are judged by the defaults of `run`.
+//! `plugind doctor` checks what this page asks of directories and plugins, and names a remedy for
+//! each warning and each problem. It needs no daemon, and should run as the daemon's user, whose
+//! permissions and limits of inotify it examines. It changes nothing: it watches the directories
+//! for a moment, as a dry run does, and probes each plugin, for at most 3 s. A file system that may
+//! not answer is not entered. The configuration is not read: plugins are judged by the defaults of
+//! `run`.
 //!
 //! A kubelet is recognized by the name of its process, if root or this user runs it: `kubelet`,
 //! `kubelite` (MicroK8s), `k3s-server` or `k3s-agent`. Its `--root-dir` is taken from the command

@@ -54,7 +54,7 @@ impl Streams {
             role,
             open: SmallVec::new(),
             highest: 0,
-            ended: [None; 8],
+            ended: Default::default(),
         }
     }
 

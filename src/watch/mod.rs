@@ -482,9 +482,13 @@ impl Watch {
         }
     }
 
-    /// Requests the examination of a path.
+    /// Requests the examination of a path, unless the last output does so already: that examination
+    /// will see all changes up to now.
     fn examine(&mut self, path: Arc<Path>) {
-        self.outputs.push_back(Output::Examine { path });
+        let request = Output::Examine { path };
+        if self.outputs.back() != Some(&request) {
+            self.outputs.push_back(request);
+        }
     }
 }
 

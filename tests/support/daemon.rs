@@ -88,7 +88,9 @@ impl Daemon {
 
     /// Returns whether the daemon logs nothing for `time`.
     pub(crate) fn is_silent_for(&self, time: Duration) -> bool {
-        self.process.lines.recv_timeout(time) == Err(RecvTimeoutError::Timeout)
+        let logged = self.process.lines.recv_timeout(time);
+        println!("logged within {time:?}: {logged:?}");
+        logged == Err(RecvTimeoutError::Timeout)
     }
 
     /// Waits until the daemon is at rest, and returns how often it was woken.

@@ -179,7 +179,7 @@ impl ByName {
     /// queued. Creates the directory of the links if it is missing.
     fn queue_all_and_prune(&mut self, manager: &Manager) -> io::Result<()> {
         create_public_dir(&self.dir)?;
-        // The links of plugins that are still being registered are queued when they are.
+        // The event that reports the registration of another plugin will queue its link.
         let registered = manager.registered().map(|it| &it.plugin);
         let registered = registered.filter(|it| manager.current_socket(it).is_some());
         let all = registered.chain(manager.sockets().filter_map(Socket::awaited_plugin));

@@ -5,7 +5,9 @@
 //! lock file in the run directory ([`run_dir`]), which other users cannot open; a lock on the
 //! directory itself could be taken by every process that can read the directory. The lock file is
 //! named after the directory's device and inode, so that all paths to the directory lead to the
-//! same lock. A directory inside the other daemon's is not recognized.
+//! same lock. A directory inside one of another daemon has a lock of its own, so both daemons
+//! start. A directory that is removed and created again is not locked, unless it has the same
+//! inode.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -48,7 +48,7 @@ pub(crate) fn remove_if_present(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Creates a directory and those above it, unless they exist. Every user may read what it contains.
+/// Creates a directory and those above it, unless they exist, with mode 0755 less the umask.
 pub(crate) fn create_public_dir(dir: &Path) -> io::Result<()> {
     create_dir_all(dir, 0o755)
 }

@@ -54,16 +54,16 @@ pub(crate) type Unusable = (PathBuf, RunDirProblem);
 /// exclude each other.
 pub(crate) fn open(named: Option<&Path>) -> Result<PathBuf, Unusable> {
     if let Some(dir) = named {
-        return create_or_check(dir, Access::Shared);
+        return create_or_check(dir, Audience::Shared);
     }
     let uid = Uid::effective();
     if uid.is_root() {
-        match create_or_check(Path::new(ROOT_DIR), Access::Shared) {
+        match create_or_check(Path::new(ROOT_DIR), Audience::Shared) {
             Err((_, problem)) if problem.is_denied => {}
             other => return other,
         }
     }
-    create_or_check(&own_dir(uid), Access::Private)
+    create_or_check(&own_dir(uid), Audience::Private)
 }
 
 /// Returns the path of the API socket in a run directory.
@@ -89,7 +89,7 @@ pub(crate) fn is_run_dir(dir: &Path, config: &Config) -> bool {
 pub(crate) fn default_api_socket() -> PathBuf {
     let uid = Uid::effective();
     let socket = api_socket(Path::new(ROOT_DIR));
-    let own = check_owner_and_mode(&own_dir(uid), Access::Private).map(|dir| api_socket(&dir));
+    let own = check_owner_and_mode(&own_dir(uid), Audience::Private).map(|dir| api_socket(&dir));
     let is_first = !uid.is_root() || !socket.exists();
     let own = own.ok().filter(|own| is_first && own.exists());
     own.unwrap_or(socket)
@@ -117,37 +117,37 @@ fn runtime_dir(uid: Uid) -> Option<PathBuf> {
 }
 
 /// The users that may use a directory. The value is the mode of a directory that is created.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Access {
+#[derive(Clone, Copy)]
+enum Audience {
     /// Other users may read and search the directory.
     Shared = 0o755,
     /// Only the owner may use the directory.
     Private = 0o700,
 }
 
-/// Creates a directory with this access if it is missing, and checks an existing one as
+/// Creates a directory for this audience if it is missing, and checks an existing one as
 /// [`check_owner_and_mode`] does.
-fn create_or_check(dir: &Path, access: Access) -> Result<PathBuf, Unusable> {
-    let mode = access as u32;
+fn create_or_check(dir: &Path, audience: Audience) -> Result<PathBuf, Unusable> {
+    let mode = audience as u32;
     let created = DirBuilder::new().mode(mode).create(dir);
     // The mode must not depend on the umask: other users need to reach the API and the links.
     match created.and_then(|()| fs::set_permissions(dir, Permissions::from_mode(mode))) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
             Err((dir.to_owned(), RunDirProblem::unusable(&error)))
         }
-        _ => check_owner_and_mode(dir, access),
+        _ => check_owner_and_mode(dir, audience),
     }
 }
 
 /// Checks that a directory belongs to this user, and that other users cannot change it or, if
 /// it is private, access it at all. Returns its path.
-fn check_owner_and_mode(dir: &Path, access: Access) -> Result<PathBuf, Unusable> {
+fn check_owner_and_mode(dir: &Path, audience: Audience) -> Result<PathBuf, Unusable> {
     let found = fs::symlink_metadata(dir)
         .map_err(|error| (dir.to_owned(), RunDirProblem::unusable(&error)))?;
     let (shown, bits) = (escape::path(dir), found.mode() & 0o7777);
-    let open = match access {
-        Access::Shared => 0o022,
-        Access::Private => 0o077,
+    let open = match audience {
+        Audience::Shared => 0o022,
+        Audience::Private => 0o077,
     };
     let other = format!("remove {shown}, or name another directory with --run-dir");
     let (why, remedy) = if !found.is_dir() {
@@ -159,11 +159,11 @@ fn check_owner_and_mode(dir: &Path, access: Access) -> Result<PathBuf, Unusable>
     } else {
         let why = format!("its mode, {bits:04o}, gives other users access");
         let own = "name a directory of the daemon's own with --run-dir";
-        match access {
+        match audience {
             // A directory that all users share, such as /tmp.
             _ if bits & Mode::S_ISVTX.bits() != 0 => (why, own.to_owned()),
-            Access::Private => (why, format!("run chmod go-rwx {shown}")),
-            Access::Shared => (why, format!("run chmod go-w {shown}")),
+            Audience::Private => (why, format!("run chmod go-rwx {shown}")),
+            Audience::Shared => (why, format!("run chmod go-w {shown}")),
         }
     };
     let problem = RunDirProblem {
@@ -176,7 +176,7 @@ fn check_owner_and_mode(dir: &Path, access: Access) -> Result<PathBuf, Unusable>
 
 /// Creates the directory of the lock files, which other users cannot search. Returns its path.
 pub(crate) fn create_locks_dir(run_dir: &Path) -> Result<PathBuf, Unusable> {
-    create_or_check(&run_dir.join(LOCKS), Access::Private)
+    create_or_check(&run_dir.join(LOCKS), Audience::Private)
 }
 
 /// The run directory of root.

@@ -89,6 +89,7 @@ impl Simulation {
 
     /// Runs the plugin until a signal or its profile ends it.
     pub fn run(mut self, report: Reporter<'_>) -> io::Result<Ending> {
+        // If more events occur, the next wait returns the rest.
         let mut events = Events::with_capacity(64);
         let mut has_moved = false;
         loop {
