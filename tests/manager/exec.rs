@@ -174,31 +174,22 @@ fn what_is_owed_to_a_type_without_a_program_is_dropped() {
     }
 }
 
+fn awaited_count(world: &World) -> usize {
+    let sockets = world.manager.sockets();
+    sockets.filter_map(Socket::awaited_plugin).count()
+}
+
 #[test]
 fn a_plugin_refused_after_a_restart_is_awaited_no_longer() {
     let mut world = World::with(manager());
     appear(&mut world, 0);
     world.end_first(ProgramEnd::Exited(0));
     let mut world = restored(&world, Manager::new(HandlerTable::new()));
-    assert_eq!(
-        world
-            .manager
-            .sockets()
-            .filter_map(Socket::awaited_plugin)
-            .count(),
-        1
-    );
+    assert_eq!(awaited_count(&world), 1);
     appear(&mut world, 0);
     let notified = world.notification_of(socket(0).as_ref());
     assert!(notified.is_some_and(|it| !it.0), "{notified:?}");
-    assert_eq!(
-        world
-            .manager
-            .sockets()
-            .filter_map(Socket::awaited_plugin)
-            .count(),
-        0
-    );
+    assert_eq!(awaited_count(&world), 0);
     let mut restored = world.manager.sockets().filter_map(Socket::restored_plugin);
     assert!(restored.next().is_some(), "another failure may follow");
 }

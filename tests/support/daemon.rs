@@ -86,11 +86,14 @@ impl Daemon {
         self.process.lines_until(words)
     }
 
+    /// Returns the next line that the daemon logs within `time`.
+    pub(crate) fn line_within(&self, time: Duration) -> Option<String> {
+        self.process.lines.recv_timeout(time).ok()
+    }
+
     /// Returns whether the daemon logs nothing for `time`.
     pub(crate) fn is_silent_for(&self, time: Duration) -> bool {
-        let logged = self.process.lines.recv_timeout(time);
-        println!("logged within {time:?}: {logged:?}");
-        logged == Err(RecvTimeoutError::Timeout)
+        self.process.lines.recv_timeout(time) == Err(RecvTimeoutError::Timeout)
     }
 
     /// Waits until the daemon is at rest, and returns how often it was woken.
