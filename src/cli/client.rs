@@ -1,8 +1,8 @@
 //! The client of a running daemon: one HTTP/1.0 request for each connection to its API socket.
 //!
-//! A program other than plugind may own the socket, so every response is bounded: it has to be
-//! complete in time or, if it follows changes, to begin in time; the head, a line and a document
-//! have a maximum length.
+//! A program other than plugind may own the socket, so every response is bounded: it has to begin
+//! and, unless it follows changes, to continue in time; the head, a line and a document have a
+//! maximum length.
 
 use std::fmt::{Display, Write as _};
 use std::io::{self, Write as _};
@@ -23,7 +23,7 @@ use crate::handler::DialError;
 #[derive(Debug)]
 pub(super) struct Client {
     pub(super) socket: PathBuf,
-    /// The time limit for a response; if that follows changes, for its head.
+    /// The time for a response to begin and, if it does not follow changes, to continue.
     pub(super) timeout: Duration,
 }
 
@@ -46,6 +46,7 @@ pub(super) struct Request<'a> {
 pub(super) struct Response {
     pub(super) connection: Connection,
     status: u16,
+    timeout: Option<Duration>,
     /// The deadline for the whole response.
     pub(super) until: Deadline,
     /// The octets of the head, then of the body, that were received but not returned yet.
@@ -92,7 +93,13 @@ impl Client {
         let mut response = Response {
             connection,
             status: 0,
-            until: request.until.min(Deadline::after(self.timeout)),
+            timeout: Some(self.timeout),
+            until: if request.follows {
+                request.until
+            } else {
+                let time = response_time_limit(self.timeout);
+                request.until.min(Deadline::after(time))
+            },
             received: Vec::new(),
             missing: 0,
             is_complete: false,
@@ -103,13 +110,11 @@ impl Client {
             // A retry would not help: a peer that does not speak HTTP will not do so later.
             parsed.map_err(|why| Failure::new(FailureKind::Failed, read_error(why).why))?;
         }
+        if request.follows {
+            response.timeout = None;
+        }
         match response.status {
-            200 => {
-                if request.follows {
-                    response.until = request.until;
-                }
-                Ok(response)
-            }
+            200 => Ok(response),
             _ => Err(response.into_failure(request.changes || request.target.contains("?name="))),
         }
     }
@@ -165,7 +170,8 @@ impl Response {
                     0 => Ok(None),
                     // A daemon that is killed can cut off the last line of a response that follows
                     // changes.
-                    _ => Err(Failure::daemon_stopped()),
+                    _ if self.timeout.is_none() => Err(Failure::daemon_stopped()),
+                    _ => Err(read_error(TRUNCATED)),
                 };
             }
             self.receive_more()?;
@@ -198,9 +204,20 @@ impl Response {
     /// Returns an error if the connection ends or a deadline passes before that.
     fn receive_more(&mut self) -> Result<()> {
         let mut buf = [0; 16 * 1024];
-        let received = self.connection.receive(&mut buf, self.until);
+        let until = match self.timeout {
+            Some(timeout) => self.until.min(Deadline::after(timeout)),
+            None => self.until,
+        };
+        let received = self.connection.receive(&mut buf, until);
         let len = received.map_err(|error| match error {
-            WaitError::TimedOut => read_error("the daemon does not respond in time"),
+            WaitError::TimedOut => {
+                let limit = self.timeout.unwrap_or_default();
+                read_error(if self.until.is_over() {
+                    format!("it is not complete after {:?}", response_time_limit(limit))
+                } else {
+                    format!("the daemon does not respond within {limit:?}")
+                })
+            }
             WaitError::OutputClosed => Failure::new(FailureKind::OutputClosed, ""),
             WaitError::Failed(error) => read_error(error),
         })?;
@@ -327,8 +344,17 @@ fn response_too_long() -> Failure {
     Failure::new(FailureKind::Failed, "the daemon's response is too long")
 }
 
+/// Returns the time within which a response that does not follow changes must be complete: at least
+/// the time within which it must begin.
+fn response_time_limit(timeout: Duration) -> Duration {
+    timeout.max(RESPONSE_TIME)
+}
+
 /// The usual [`Client::timeout`]. The daemon responds within milliseconds, even when it is busy.
 pub(super) const RESPONSE_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// The minimum time limit for a complete response that does not follow changes.
+const RESPONSE_TIME: Duration = Duration::from_secs(30);
 
 /// The maximum length of a line, and of the body of an error, in bytes. A record usually has about
 /// 500 bytes, and some 200 KiB if its plugin reports the longest versions that are accepted.
@@ -355,6 +381,17 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_response_may_take_as_long_as_its_client_waits() {
+        assert_eq!(response_time_limit(RESPONSE_TIMEOUT), RESPONSE_TIME);
+        let hour = Duration::from_secs(3600);
+        assert_eq!(
+            response_time_limit(hour),
+            hour,
+            "a command waits for devices"
+        );
+    }
+
+    #[test]
     fn a_silent_or_stalled_daemon_times_out() {
         let long = "/".repeat(LONGER_THAN_BUFFER);
         for (head, target, changes) in [
@@ -377,7 +414,7 @@ mod tests {
                 stream.write_all(head.as_bytes()).unwrap();
                 asked.join().unwrap()
             });
-            let why = "cannot read the daemon's response: the daemon does not respond in time";
+            let why = "cannot read the daemon's response: the daemon does not respond within 20ms";
             assert_eq!(
                 asked,
                 Err(Failure::new(FailureKind::Interrupted, why)),
