@@ -4,6 +4,8 @@
 use std::fs;
 use std::time::{Duration, Instant};
 
+use plugind::config::LOG_REPORT_INTERVAL;
+
 use crate::support::client::ask;
 use crate::support::daemon::Daemon;
 use crate::support::plugin::Plugin;
@@ -94,6 +96,10 @@ fn assert_never_woken(daemon: &mut Daemon, plugins: &[Plugin]) {
     for _ in plugins {
         daemon.until_logged(": registered ");
     }
+    // Lines that a burst of registrations has suppressed are reported after that time.
+    until("the daemon is silent", || {
+        daemon.is_silent_for(LOG_REPORT_INTERVAL).then_some(())
+    });
     let wakeups = daemon.until_at_rest();
     let quiet = Duration::from_secs(60);
     assert_eq!(daemon.line_within(quiet), None);
