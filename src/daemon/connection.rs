@@ -160,12 +160,10 @@ impl Connection {
         }
     }
 
-    /// Writes the final bytes, usually GOAWAY, if that is possible at once, and closes the
-    /// connection.
+    /// Writes the final bytes, if that is possible at once, and closes the connection.
     ///
     /// Data that the loop has reported is read first: if a Unix socket is closed with unread bytes,
-    /// the peer receives an error instead of an end of file. Many peers answer GOAWAY; the answer
-    /// is not awaited.
+    /// the peer receives an error instead of an end of file.
     pub(super) fn hang_up(mut self, final_bytes: &[u8]) {
         // More than the few small frames that are usually unread.
         let mut rest = [0; 256];

@@ -151,8 +151,7 @@ impl Context {
         true
     }
 
-    /// Gives up the oldest source of liveness. Returns false if there is none. A connection that is
-    /// held open is closed without GOAWAY, because its HTTP/2 state belongs to the socket.
+    /// Gives up the oldest source of liveness. Returns false if there is none.
     pub(super) fn give_up_oldest_liveness(&mut self) -> bool {
         let Some((conn, socket, is_open)) = self.connections.remove_oldest_liveness() else {
             return false;
@@ -171,6 +170,8 @@ impl Context {
 mod tests {
     use super::*;
     use crate::config::DESCRIPTOR_RESERVE;
+    use crate::grpc::Client;
+    use crate::http2::{Endpoint as _, testing};
     use crate::manager::connections::{Owner, SERVERS, Server};
 
     #[test]
@@ -220,5 +221,27 @@ mod tests {
             ),
             (1, 2)
         );
+    }
+
+    #[test]
+    fn goaway_ends_a_connection_only_for_an_error_of_the_server() {
+        let answer = testing::settings(&[]);
+        let error = [testing::settings(&[]), testing::data(2, b"", true)].concat();
+        for (received, wanted) in [(answer, &[][..]), (error, &["GOAWAY 0 PROTOCOL_ERROR"])] {
+            let mut context = Context::default();
+            let now = context.now;
+            let mut client = Client::new(now);
+            client.sent(client.transmit().len(), now);
+            client.receive_from(&received, now);
+            client.unary("/s/M", b"", 1, now + SLOW_CHECK, now); // Not written yet.
+            while client.poll_event(now).is_some() {}
+            let id = context.connections.add(Owner::Operation(SocketId(1)));
+            let client = Some(Box::new(client));
+            context.hang_up(Connection { id, client });
+            let Some(Output::Hangup { final_bytes, .. }) = context.outputs.pop_front() else {
+                panic!("the connection is closed");
+            };
+            assert_eq!(testing::frames_in(&final_bytes), wanted);
+        }
     }
 }

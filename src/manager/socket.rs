@@ -477,10 +477,16 @@ impl Active {
 /// The end of a connection that is a source of liveness.
 impl Connection {
     /// Closes the connection, if it is open. The process may still be watched.
+    ///
+    /// GOAWAY is sent only for an error of the server: otherwise it would say nothing, because the
+    /// server has no streams of its own (RFC 9113 §6.8, §8.4), and wake the plugin once more.
     pub(super) fn close(&mut self, context: &mut Context) {
-        if let Some(mut client) = self.client.take() {
-            client.close(context.now);
-            let (conn, final_bytes) = (self.id, client.transmit().to_vec());
+        if let Some(client) = self.client.take() {
+            let mut final_bytes = Vec::new();
+            if client.is_closed() {
+                final_bytes.extend_from_slice(client.transmit());
+            }
+            let conn = self.id;
             let hangup = Output::Hangup { conn, final_bytes };
             context.outputs.push_back(hangup);
         }
