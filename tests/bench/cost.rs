@@ -47,7 +47,7 @@ pub(crate) fn run() -> Result<(), Box<dyn Error>> {
         ("files with one of them", 100, files.len()),
         ("functions of them in manager/", 164, in_manager),
         ("instructions of a registration", 67_900, instructions),
-        ("system calls of 100 registrations", 2_040, calls),
+        ("system calls of 100 registrations", 1_920, calls),
         ("instructions of one that comes and goes", 106_000, alone),
         ("the same beside 2,000, in % of that", 108, beside),
     ];
