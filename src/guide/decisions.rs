@@ -21,11 +21,11 @@
 //!   lines of the same step.
 //! - **A library first.** [`PluginManager`](crate::daemon::PluginManager) is one descriptor, a
 //!   deadline and a turn; the binary is its smallest user.
-//! - **Two kinds of rooms**: those of the core decide, and those of the shell (`daemon`) act. A
-//!   room may call those in the last column and whatever these may call; `tests/tidy` holds it. All
-//!   may use `config`, `backoff`, `budget`, `escape`, `octets` and `time`.
+//! - **Two kinds of layers**: those of the core decide, and the shell (`daemon`) acts. A layer may
+//!   call those in the last column and whatever these may call; `tests/tidy` holds it. All may use
+//!   `config`, `backoff`, `budget`, `escape`, `octets` and `time`.
 //!
-//!   | room | what for | calls |
+//!   | layer | what for | calls |
 //!   |---|---|---|
 //!   | `hpack`, `http2`, `grpc` | octets to calls and back, for both ends | each the one before |
 //!   | `proto` | the messages | |
@@ -38,10 +38,10 @@
 //!   | `daemon` | descriptors, files, processes, the clock | all of these |
 //!   | `cli` | the commands | `daemon` |
 //!
-//! - **The shell has six rooms**, each of which may call those above it; all may use `clock`,
+//! - **The shell has six folders**, each of which may call those above it; all may use `clock`,
 //!   `source` (the tokens of the loop) and `connection` (from a descriptor to a protocol):
 //!
-//!   | room of `daemon` | what for |
+//!   | folder of `daemon` | what for |
 //!   |---|---|
 //!   | `log` | writes lines |
 //!   | `fs` | looks at, opens, locks and writes files |
@@ -342,4 +342,4 @@
 //!   own, who may not connect to sockets of root.
 //! - **Metrics are measured where events are emitted**, and counted outside of the core.
 //! - **Labels that plugins choose are bounded.** A type without a handler counts as `other`. Given
-//!   up: sums in place of the series of sockets, of which there are at most five for each.
+//!   up: sums in place of the series of sockets, of which there are at most six for each.

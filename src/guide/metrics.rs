@@ -72,7 +72,7 @@
 //!   ([`operator`](super::operator)), which is `plugind_memory_budget_bytes`.
 //! - `plugind_loop_turns_total`: turns of the loop. An idle daemon makes next to none.
 //! - `plugind_build_info`: always 1. The revision is the commit of a release build, or what the
-//!   variable `SOURCE_REVISION` was then; a debug build has none.
+//!   variable `SOURCE_REVISION` was then; in a debug build it is `unknown`.
 //!
 //! # The process
 //!
@@ -94,8 +94,8 @@
 //! itself has the type `unknown`. A counter has at most 128 series, and the last one is for all
 //! `other` labels.
 //!
-//! A socket has at most five series: two of `plugin_manager_total_plugins`, two of
-//! `plugind_devices` and one of `plugind_backoff_seconds`.
+//! A socket has at most six series: two of `plugin_manager_total_plugins`, two of
+//! `plugind_devices` (three for a DRA driver) and one of `plugind_backoff_seconds`.
 //!
 //! Values are escaped as in the log: octets that are not UTF-8 as `\xNN`, what could mislead a
 //! terminal as `\n` or `\u{1b}`, and a backslash is doubled, so that no two values are shown alike.
