@@ -67,7 +67,7 @@ Options:
 ";
 
 pub(super) const FORGET_HELP: &str = "\
-Make a running plugind deregister a plugin that is down at once, whatever the
+Make a running plugind deregister at once a plugin that is down, whatever the
 policy of --on-down is. Only root and the daemon's user may do this.
 
 Usage: plugind forget [OPTIONS] TYPE/NAME

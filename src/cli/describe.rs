@@ -128,8 +128,8 @@ const EVENT: &[Column] = &[
 ];
 
 pub(super) const HELP: &str = "\
-Show all that a running plugind knows about a plugin or socket, with its events
-and the time of the next attempt. Each socket of the plugin has a section.
+Show all that a running plugind knows about SOCKET (/PATH or ./PATH), or about
+each socket of a plugin, with its events and the time of the next attempt.
 
 Usage: plugind describe [OPTIONS] TYPE/NAME|SOCKET
 

@@ -132,8 +132,8 @@ a cluster. Print one line for each call and event.
 Usage: plugind simulate --dir DIR [OPTIONS]
 
 Options:
-  --dir DIR          serve the registration on DIR/NAME-reg.sock; a slash in
-                     NAME becomes _; a socket without a listener is replaced
+  --dir DIR          serve the registration on DIR/NAME-reg.sock; DIR has to
+                     exist; / in NAME becomes _; a dead socket is replaced
   --type NAME        CSIPlugin, DevicePlugin, DRAPlugin or a type of your own,
                      which has no service (default: CSIPlugin)
   --name NAME        the name of the driver or resource (default: a valid name

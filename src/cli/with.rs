@@ -166,16 +166,16 @@ const CALLS_TIMEOUT: Duration = Duration::from_secs(30);
 
 pub(super) const HELP: &str = "\
 Run a command that uses devices of device plugins exclusively, as flock(1) runs
-one with a file. The devices are taken from those that are healthy and free; as
-many as the plugin prefers, or of one NUMA node, belong together. They are free
-again when the command ends, however it ends.
+one with a file. The devices are taken from those that are healthy and free: the
+ones that the plugin prefers, or else of as few NUMA nodes as possible. They are
+free again when the command ends, however it ends.
 
 Usage: plugind with [OPTIONS] RESOURCE[=N]... -- COMMAND [ARGUMENT...]
 
 The command has PLUGIND_CDI_DEVICES in its environment, the names of its devices
-for a container runtime, separated by commas, and PLUGIND_ALLOCATION, what they
-consist of as JSON. Signals are passed on to it. Only root, the daemon's
-user and members of its --allocate-group may do this.
+for a container runtime, separated by commas, and PLUGIND_ALLOCATION, the answer
+of the plugin as JSON. Signals are passed on to it. Only root, the daemon's user
+and members of its --allocate-group may do this.
 
 Options:
   --device ID          take this device of the only RESOURCE; can be given
@@ -186,10 +186,10 @@ Options:
                        else that of your own daemon, else
                        /run/plugind/plugind.sock)
 
-Ends with the status of the command. Without a device, names those that hold
-them. Exit status: 0 done, 1 failed, 2 wrong usage, 3 no daemon, 4 no such
-resource, 75 no device is free or the plugin does not answer, 126 the command
-cannot be run, 127 the command does not exist.
+Ends with the status of the command. If too few devices are free, names their
+holders. Exit status: 0 done, 1 failed, 2 wrong usage, 3 no daemon, 4 no such
+resource, 75 too few devices are free, or the plugin does not answer, 126 the
+command cannot be run, 127 the command does not exist.
 ";
 
 #[cfg(test)]
