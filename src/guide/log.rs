@@ -92,7 +92,7 @@
 //! - `cannot use the socket {name} that the service manager has passed: {problem}` (exit status 1):
 //!   Correct the `.socket` unit.
 //! - `cannot listen on {socket}: {problem}` (exit status 1): A simulated plugin cannot create its
-//!   socket.
+//!   socket. Create the directory, or name another one with `--dir`.
 //!
 //! # Directories
 //!
