@@ -58,9 +58,9 @@
 //!   change the watched directories at run time. The plugins of a removed one are deregistered.
 //!   [`daemon::PluginManager::set_on_down`] and its neighbours change other settings.
 //! - [`daemon::PluginManager::manager`] returns the core, which lists the registered plugins.
-//! - [`daemon::PluginManager::poll_event`] returns what has happened, as values: the log shows the
-//!   same events as text, and the newest of them are kept. A failed registration is
-//!   [`AttemptFailed`](manager::event::EventKind::AttemptFailed).
+//! - [`daemon::PluginManager::poll_event`] returns what has happened, as values, of which the
+//!   newest are kept; the crate `log` gets the same as text. A failed registration is a
+//!   [`daemon::Event::Plugin`] with [`AttemptFailed`](manager::event::EventKind::AttemptFailed).
 //! - [`config::Config::run_dir`] names a directory for locks, which keep two plugin managers from
 //!   using one plugins directory. Without it, nothing is locked. By default, nothing is created in
 //!   `/run`.

@@ -16,8 +16,8 @@ struct ToasterHandler {
 }
 
 impl PluginHandler for ToasterHandler {
-    /// Judges by what the plugin reports, which is all that is known here. A no is final: the
-    /// plugin is notified of the reason, and asked again only when something has changed.
+    /// Judges by what the plugin reports, which is all that is known here. After a no, the plugin
+    /// is notified of the reason once, and asked again with backoff.
     fn validate(&mut self, plugin: &Arc<Plugin>, _: &mut Context<'_>) -> Answer {
         if plugin.versions.iter().any(|version| version == "v1") {
             Answer::YES

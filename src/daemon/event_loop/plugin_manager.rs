@@ -274,7 +274,7 @@ impl PluginManager {
         Some(next.saturating_since(self.clock.now()))
     }
 
-    /// Waits for events, at most for `timeout`, and handles them.
+    /// Waits for events, at most for `timeout` (`None`: without a limit), and handles them.
     ///
     /// A turn is short: busy plugins and busy directories have a budget, and work beyond the budget
     /// is left to the next turn.
