@@ -137,7 +137,7 @@
 //!
 //! Raise the budget, or have the plugin list fewer devices.
 //!
-//! `plugind status` shows how much is held (`memory`, in octets); the metrics are
+//! `plugind status` shows how much is held (`memory`); the metrics are
 //! `plugind_memory_held_bytes`, `plugind_memory_budget_bytes` and
 //! `plugind_limit_hits_total{limit="memory"}`.
 //!
@@ -372,10 +372,10 @@
 //! option is `PLUGIND_` and its name, such as `PLUGIND_STATE_FILE`; `--socket` has
 //! `PLUGIND_API_SOCKET`, because `PLUGIND_SOCKET` is about one plugin in programs of `--exec`. An
 //! option without a value, such as `observe`, may have `1`, `true` or `yes`, and `0`, `false` or
-//! `no`. An empty variable counts as unset, an unknown one that begins with `PLUGIND_` is a
-//! problem, and one of an option that can be given several times has one value. What can be given
-//! several times replaces the whole list of a lower source; `plugins-dir` and `root-dir` are one
-//! list.
+//! `no`. An empty variable counts as unset; an unknown one that begins with `PLUGIND_` is a
+//! problem, unless Kubernetes sets it in pods beside a service `plugind`; one of an option that can
+//! be given several times has one value. Such an option replaces the whole list of a lower source;
+//! `plugins-dir` and `root-dir` are one list.
 //!
 //! The file is a regular file, or a link to one, of at most 64 KiB of UTF-8. It belongs to root or
 //! the daemon's user, and no other may write it, because it names programs. All invalid lines are
@@ -574,4 +574,4 @@
 //!
 //! A user who can change the program can do everything as the daemon's user. So the program and
 //! every directory above it must belong to root or that user and be writable by no other, or the
-//! daemon does not start.
+//! daemon does not start. Without `--trust strict`, one like `/tmp` may be above its directory.
