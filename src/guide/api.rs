@@ -66,8 +66,8 @@
 //! | `reason`, `lastError` | why the last attempt failed: that of the event, and text |
 //! | `nextRetry` | when the next attempt is due |
 //! | `pid`, `uid` | the process of the plugin, if it is known |
-//! | `command`, `cgroup` | of that process, in a list of one name; it chooses the former itself |
-//! | `otherPidNamespace` | likewise: whether it is in another one than the daemon |
+//! | `command`, `cgroup` | of that process, if one plugin is asked for; it chooses the former |
+//! | `otherPidNamespace` | likewise: whether its PID namespace is not the daemon's |
 //! | `warnings` | why `--trust strict` would refuse the plugin; absent if it would not |
 //! | `details` | what the handler knows: `csi`, `devices` (counts) or `dra` |
 //!
@@ -95,9 +95,9 @@
 //! `cdiDevices`); and `cdiDevices`, the names for a container runtime. The response has no end, and
 //! the devices are granted until the client closes its connection. `resource` may be given up to 8
 //! times, with up to 256 devices each; `device=ID`, several times for one resource, names devices
-//! that have to be among them. `wait=MS` waits as long, in the order of arrival; else 409 names the
-//! processes that hold the devices. A plugin that does not answer is 409, too, one that refuses is
-//! 502. At most 128 clients hold devices or wait for some: fewer if the daemon may have few
+//! that have to be among them. `wait=MS` waits that long, in the order of arrival; else 409 names
+//! the processes that hold the devices. A plugin that does not answer is 409, too, one that refuses
+//! is 502. At most 128 clients hold devices or wait for some: fewer if the daemon may have few
 //! descriptors.
 //!
 //! The devices of DRA drivers that report their health follow, by driver (`resource`) and

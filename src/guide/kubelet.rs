@@ -140,8 +140,7 @@
 //!
 //! - **R21** For one plugin name a handler is asked to validate, to register and to deregister, in
 //!   this order. kubelet documents that and keeps it for each socket only (H17).
-//!   Test:
-//!   `whatever_happens_the_contract_is_kept`.
+//!   Test: `whatever_happens_the_contract_is_kept`.
 //! - **R22** A CSI version has an optional leading `v`, at least two numbers with dots in between,
 //!   no leading zero in the first, and any text after them.
 //!   Tests: `a_version_may_have_a_prefix_and_a_suffix`,
@@ -279,8 +278,7 @@
 //!   Test: `a_request_has_the_headers_that_servers_require`.
 //! - **H15** A handler that never answers keeps its socket for ever. Every step has a deadline and
 //!   can be cancelled.
-//!   Test:
-//!   `a_handler_that_never_answers_costs_only_its_plugin`.
+//!   Test: `a_handler_that_never_answers_costs_only_its_plugin`.
 //! - **H16** With two sockets of one name, the removal of the older one takes the newer
 //!   registration along. Each socket is an instance of its own; the fallback is promoted. That the
 //!   older one is deregistered when its own socket goes differs from the letter of kubelet's
@@ -305,8 +303,7 @@
 //!   Test: `a_plugin_that_went_while_the_daemon_was_down_is_deregistered`.
 //! - **H22** A plugin whose endpoint is not ready is refused; kubelet's tick hides that most of the
 //!   time. The first call is repeated until 2 s after the socket was first seen.
-//!   Test:
-//!   `a_driver_that_is_ready_a_moment_later_is_told_once`.
+//!   Test: `a_driver_that_is_ready_a_moment_later_is_told_once`.
 //! - **H23** Two plugin managers on one directory notify every plugin twice. A second one does not
 //!   start.
 //!   Test: `a_second_daemon_on_one_directory_is_one_line_and_status_1`.

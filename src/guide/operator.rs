@@ -29,9 +29,9 @@
 //!
 //! A reload cannot widen the sandbox. A plugins directory elsewhere, the first program, and users
 //! whose sockets would need the capability are reported as `needs-restart`; what was in force
-//! stays. A directory further above that is replaced, or mounted over, needs a restart, too, and so
-//! does a run directory, or that of a state file, that was removed. Users and groups that are added
-//! later are known by their ids only.
+//! stays. A restart is also needed if a directory further above is replaced or mounted over, or if
+//! the run directory or that of the state file was removed. Users and groups that are added later
+//! are known by their ids only.
 //!
 //! # Strict mode
 //!
@@ -111,9 +111,8 @@
 //! | levels of subdirectories | 16 |
 //!
 //! What exceeds a limit is ignored and logged, and looked for again after 1 s to 60 s; what was
-//! found before stays. A name or a directory that changes
-//! all the time is examined after pauses that grow up to 1 s and 5 s, so that it does not keep
-//! other plugins waiting.
+//! found before stays. A name or a directory that changes all the time is examined after pauses
+//! that grow up to 1 s and 5 s, so that it does not keep other plugins waiting.
 //!
 //! # Memory
 //!
@@ -198,8 +197,8 @@
 //! - A resource `VENDOR/CLASS` has one file, `plugind-VENDOR-CLASS.json`, with the healthy devices
 //!   of its current plugin. Hyphens in the name of the resource are doubled there. Both parts of
 //!   the name have to begin with a letter.
-//! - A device is named by its ID, if that is a valid name. In any other name, `x.` is in front, and
-//!   each octet that is not valid, and `_`, is `_` and two hexadecimal digits.
+//! - A device is named by its ID, if that is a valid name. Any other name has `x.` in front, and in
+//!   place of `_` and of each octet that is not valid, `_` and two hexadecimal digits.
 //! - It has what the plugin answers to `Allocate` for this device alone: variables, device nodes,
 //!   mounts, annotations. The plugin is asked once, when it lists the device for the first time,
 //!   about one device after another, with a limit of 10 s each. The file is written when all were
@@ -506,8 +505,8 @@
 //!
 //! With programs (`--exec`), it is also written before a program is started, if it has changed:
 //! what the program may set up is known to the next daemon, unless the full file leaves it out. The
-//! loop waits for that, so the file belongs in a file system in memory, such as that of `/run`: a
-//! version takes 0.1 ms with 100 plugins. If it cannot be written, an `add` is refused with that
+//! loop waits for that, so the file belongs in a file system in memory, such as that of `/run`:
+//! writing it takes 0.1 ms with 100 plugins. If it cannot be written, an `add` is refused with that
 //! reason and tried again; `re-add` and `del` are run nevertheless, because their plugin is saved
 //! already.
 //!
@@ -567,10 +566,10 @@
 //! 122 s; after 16 tries it is given up with a warning. Until it has run, an `add` for the same
 //! name is refused, and retried itself.
 //!
-//! Write programs so that they can run twice. `plugind-exec(7)` has everything that they may rely
-//! on, and what not. A program does not outlive the daemon: if the daemon is killed, the kernel
-//! kills the program, but not the program's children, nor a program that is set-user-ID. These may
-//! still run when the next daemon runs `re-add` or `del` for the name.
+//! Write programs so that they can run twice. `plugind-exec(7)` says what they may rely on. A
+//! program does not outlive the daemon: if the daemon is killed, the kernel kills the program, but
+//! not the program's children, nor a program that is set-user-ID. These may still run when the next
+//! daemon runs `re-add` or `del` for the name.
 //!
 //! A user who can change the program can do everything as the daemon's user. So the program and
 //! every directory above it must belong to root or that user and be writable by no other, or the

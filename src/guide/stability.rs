@@ -42,10 +42,10 @@
 //!
 //! # The configuration
 //!
-//! Keys are the long options of `run`, and have their promise; so have the variables `PLUGIND_*`.
-//! The syntax of the file may become wider, never so that a valid file means something else. What a
-//! reload applies at once stays so, and what needs a restart may be applied at once later. The
-//! output of `check-config` is a configuration; its order and its comments may change.
+//! Keys are the long options of `run`, and as stable; so are the variables `PLUGIND_*`. The syntax
+//! of the file may become wider, never so that a valid file means something else. What a reload
+//! applies at once stays so, and what needs a restart may be applied at once later. The output of
+//! `check-config` is a configuration; its order and its comments may change.
 //!
 //! Tests: `a_file_has_the_options_of_the_command_line`,
 //! `the_command_line_overrides_the_environment`,
@@ -200,8 +200,8 @@
 //! again, whatever its version. The state file only adds which plugins disappeared in between. It
 //! is JSON, begins with its format, and is valid until the next boot.
 //!
-//! - **Upgrade.** This version reads and writes format 2. A file of format 1, which 0.1.0 wrote, is
-//!   as one of an unknown format.
+//! - **Upgrade.** This version reads and writes format 2. A file of format 1, which 0.1.0 wrote,
+//!   counts as one of an unknown format.
 //! - A plugin that announced itself has the key `announced`. An older version takes it for one
 //!   whose socket has gone, and deregisters it.
 //! - Keys that are not known are skipped, and keys may be added. Journals (`FILE.journal-a`,
