@@ -1,6 +1,7 @@
 //! A custom handler that makes a call: a CSI driver is registered once it reports that it is ready.
 //!
 //! `cargo run --example calling-handler -- DIRECTORY` runs until it is killed.
+//! A program of your own generates its messages, with prost: `plugind::proto` may change.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
