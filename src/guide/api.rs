@@ -39,8 +39,8 @@
 //! `{"error":"..."}`: 400 for a request that is not understood, 403, 404, 405 with `Allow`, 408,
 //! 409 for a conflict with the state of a plugin or its devices, 413 for a body, 422 for a
 //! configuration that is not valid, with a line for each problem, 431 for a head that is too long,
-//! 500 for a list that would be too long, 502 for a plugin that refuses, 503 for too many clients
-//! or while the daemon stops, 505.
+//! 500 for a list that would be too long or a CDI file that cannot be written, 502 for a plugin
+//! that refuses, 503 for too many clients or while the daemon stops, 505.
 //!
 //! A connection has one request: every response has `Connection: close`, and what follows a request
 //! is ignored. Responses have a `Content-Length`, except for those that follow changes, which end

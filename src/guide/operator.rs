@@ -226,7 +226,8 @@
 //! - The command finds the answer in `PLUGIND_ALLOCATION`, as the [API](super::api) has it, and in
 //!   `PLUGIND_CDI_DEVICES` the names for `--device` of a container runtime, separated by commas:
 //!   those in the plugin's answer and, with `--cdi-dir`, that of a file with the answer for exactly
-//!   these devices, which is removed when the command has ended.
+//!   these devices, which is removed when the command has ended. If that file cannot be written, as
+//!   on a full disk, the command is not run, and the status is 1.
 //! - Devices are held by the connection to the daemon, so they are free when the command has ended,
 //!   however it ended. Nothing is left behind: a command is killed with its `plugind with`, but its
 //!   own children are not. In a shell, start a container runtime with `exec`, so that signals reach

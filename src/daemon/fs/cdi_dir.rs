@@ -19,7 +19,7 @@ use super::{permissions, state_file};
 use crate::config::{FILE_RETRY, LOCK_TIMEOUT};
 use crate::daemon::SetupError;
 use crate::escape;
-use crate::handler::device::{CdiFiles, Leases};
+use crate::handler::device::{CdiFiles, Leases, is_lease_file};
 use crate::time::Time;
 
 /// The directory, and the files that are to be changed in it.
@@ -32,8 +32,8 @@ pub(crate) struct CdiDir {
     changed: CdiFiles,
     /// The time of the next attempt, if the last one has failed.
     retry_at: Option<Time>,
-    /// Whether a failure was logged, and since then no success.
-    is_failing: bool,
+    /// The last failure, if since the first one that was logged there was no success.
+    failure: Option<String>,
 }
 
 impl CdiDir {
@@ -78,16 +78,32 @@ impl CdiDir {
         });
         self.retry_at = failed.is_some().then(|| now + FILE_RETRY);
         match failed {
-            Some(error) if !self.is_failing => {
-                self.is_failing = true;
-                log::warn!("{dir}: cannot update the CDI files, retrying: {error}");
+            Some(error) => {
+                if self.failure.is_none() {
+                    log::warn!("{dir}: cannot update the CDI files, retrying: {error}");
+                }
+                self.failure = Some(error.to_string());
             }
-            None if self.is_failing && has_written => {
-                self.is_failing = false;
+            None if self.failure.is_some() && has_written => {
+                self.failure = None;
                 log::info!("{dir}: the CDI files can be updated again");
             }
-            _ => {}
+            None => {}
         }
+    }
+
+    /// Returns why the file of a client's devices could not be written, or `None` if the file was
+    /// written or the client needs none.
+    pub(crate) fn lease_failure(&self, client: u64) -> Option<String> {
+        let mut missing = self.changed.iter().filter(|(_, content)| content.is_some());
+        if !missing.any(|(name, _)| is_lease_file(name, client)) {
+            return None;
+        }
+        let (dir, why) = (escape::path(&self.dir), self.failure.as_deref());
+        let why = why.unwrap_or_default();
+        Some(format!(
+            "{dir}: cannot write the CDI file of the devices: {why}"
+        ))
     }
 }
 
@@ -137,7 +153,7 @@ fn try_open(dir: &Path) -> Result<CdiDir, String> {
         leases: Leases::default(),
         changed: CdiFiles::new(),
         retry_at: None,
-        is_failing: false,
+        failure: None,
     })
 }
 

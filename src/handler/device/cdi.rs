@@ -190,6 +190,13 @@ pub(super) fn lease_file_name(resource: &str, client: u64) -> String {
     file_name(&format!("{resource}/lease/{client}"))
 }
 
+/// Returns whether a file is that of a client for some resource.
+pub(crate) fn is_lease_file(name: &str, client: u64) -> bool {
+    let resource = name.strip_suffix(&format!("-lease-{client}.json"));
+    // A hyphen in the name of a resource is doubled.
+    resource.is_some_and(|it| !it.ends_with('-'))
+}
+
 /// Returns the contents of a file with these devices of a resource, each as JSON; `None` if there
 /// are none. A device whose text is empty needs no entry.
 fn file_contents<'a>(kind: &str, devices: impl Iterator<Item = &'a str>) -> Option<String> {

@@ -43,8 +43,8 @@ use std::time::Duration;
 use foldhash::HashMap;
 use prost::Message as _;
 
-pub(crate) use self::cdi::CdiFiles;
 use self::cdi::Published;
+pub(crate) use self::cdi::{CdiFiles, is_lease_file};
 pub use self::devices::{Device, Devices};
 pub use self::inventory::DevicePlugin;
 pub use self::leases::{Holder, Leases, Outcome, Refusal, Wish};

@@ -391,6 +391,22 @@ fn a_command_has_a_file_for_all_its_devices_while_it_runs() {
 }
 
 #[test]
+fn a_command_whose_file_cannot_be_written_is_refused_devices() {
+    let dir = tempfile::tempdir().unwrap();
+    let option = format!("--cdi-dir={}", dir.path().display());
+    let held = Held::start_on(Node::start_with(&[&option]), &[]);
+    let new = dir.path().join(".plugind.new");
+    until("the directory", || fs::create_dir(&new).ok()); // No new file can be written.
+    let (status, _, error) = held.run(&[RESOURCE, "--", "true"]);
+    assert!(error.contains("cannot write the CDI file"), "{error}");
+    assert_eq!(status, Some(1));
+    held.until_holders([None, None]);
+    fs::remove_dir(&new).unwrap();
+    let (status, _, error) = held.run(&["example.com/gpu=2", "--", "true"]);
+    assert_eq!(status, Some(0), "{error}");
+}
+
+#[test]
 fn the_devices_of_a_command_have_another_name_after_a_restart() {
     let dir = tempfile::tempdir().unwrap();
     let option = format!("--cdi-dir={}", dir.path().display());

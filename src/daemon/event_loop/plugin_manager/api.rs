@@ -168,17 +168,23 @@ impl PluginManager {
         self.api.server.answer_change(client, &refused, now);
     }
 
-    /// Responds to the clients that were granted or refused devices.
+    /// Responds to the clients that were granted or refused devices. A client whose CDI file could
+    /// not be written is refused, because it would pass on the name of a missing device.
     fn answer_device_requests(&mut self, now: Time) {
         let Some(inventory) = &self.api.inventory else {
             return;
         };
-        for (client, outcome) in inventory.leases.take_outcomes() {
-            let client = ClientId(client);
+        for (id, outcome) in inventory.leases.take_outcomes() {
+            let client = ClientId(id);
+            let cdi_dir = self.cdi_dir.as_ref();
             let (status, why) = match outcome {
                 Ok(devices) => {
-                    self.api.server.answer_allocation(client, &devices, now);
-                    continue;
+                    let Some(why) = cdi_dir.and_then(|dir| dir.lease_failure(id)) else {
+                        self.api.server.answer_allocation(client, &devices, now);
+                        continue;
+                    };
+                    self.api.has_freed |= inventory.leases.remove_client(id);
+                    (Status::INTERNAL_SERVER_ERROR, why)
                 }
                 Err(Refusal::Missing(why)) => (Status::NOT_FOUND, why),
                 Err(Refusal::Busy(why)) => (Status::CONFLICT, why),
