@@ -226,14 +226,19 @@ mod tests {
     #[test]
     fn goaway_ends_a_connection_only_for_an_error_of_the_server() {
         let answer = testing::settings(&[]);
-        let error = [testing::settings(&[]), testing::data(2, b"", true)].concat();
-        for (received, wanted) in [(answer, &[][..]), (error, &["GOAWAY 0 PROTOCOL_ERROR"])] {
+        let stop = [answer.clone(), testing::goaway(1, 0, b"")].concat();
+        let error = [answer.clone(), testing::data(2, b"", true)].concat();
+        for (received, wanted) in [
+            (answer, &[][..]),
+            (stop, &[]),
+            (error, &["GOAWAY 0 PROTOCOL_ERROR"]),
+        ] {
             let mut context = Context::default();
             let now = context.now;
             let mut client = Client::new(now);
             client.sent(client.transmit().len(), now);
-            client.receive_from(&received, now);
             client.unary("/s/M", b"", 1, now + SLOW_CHECK, now); // Not written yet.
+            client.receive_from(&received, now);
             while client.poll_event(now).is_some() {}
             let id = context.connections.add(Owner::Operation(SocketId(1)));
             let client = Some(Box::new(client));

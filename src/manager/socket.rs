@@ -26,7 +26,7 @@ use crate::config::Distrust;
 use crate::escape;
 use crate::grpc::{self, CallError, Client, Code};
 use crate::handler::{HandlerId, Plugin, Ticket};
-use crate::http2::Endpoint as _;
+use crate::http2::{Endpoint as _, ErrorCode};
 use crate::time::Time;
 use crate::watch::Identity;
 
@@ -483,7 +483,8 @@ impl Connection {
     pub(super) fn close(&mut self, context: &mut Context) {
         if let Some(client) = self.client.take() {
             let mut final_bytes = Vec::new();
-            if client.is_closed() {
+            let reason = client.close_reason();
+            if reason.is_some_and(|it| it.code() != ErrorCode::NO_ERROR) {
                 final_bytes.extend_from_slice(client.transmit());
             }
             let conn = self.id;
