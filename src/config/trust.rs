@@ -69,7 +69,7 @@ pub enum Distrust {
         socket: Arc<Path>,
     },
     /// The registration socket or the endpoint is this file, which is outside of the trusted
-    /// directories.
+    /// directories. Without `/proc`, the path is not known, and empty.
     Elsewhere(Arc<Path>),
     /// The endpoint is an abstract socket, which every user can create.
     Abstract,
@@ -146,6 +146,10 @@ impl fmt::Display for Distrust {
                 "user {uid} has a plugin with the same {what}; allowed once that plugin is \
                  deregistered socket={}",
                 escape::path(socket)
+            ),
+            Self::Elsewhere(file) if file.as_os_str().is_empty() => f.write_str(
+                "the directory of its socket is unknown without /proc; allowed once /proc is \
+                 mounted",
             ),
             Self::Elsewhere(file) => {
                 let dir = file.parent().unwrap_or(file);
@@ -239,6 +243,8 @@ mod tests {
                 "{shown}"
             );
         }
+        let unknown = Distrust::Elsewhere(file("")).to_string();
+        assert!(unknown.ends_with("; allowed once /proc is mounted"));
         let taken = Distrust::Taken {
             what: "name",
             uid: 7,
