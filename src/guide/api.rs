@@ -117,7 +117,8 @@
 //!
 //! Events and changes of records are counted together. The count is the generation; it begins again
 //! when the daemon starts, which `instance` shows. A list shows one moment, and a watch from its
-//! generation on has every change since then.
+//! generation on has every change since then. `GET /v1/events` does not notice a `since` of an
+//! earlier daemon, and leaves out all events up to it: compare `instance` first.
 //!
 //! # The watch
 //!
