@@ -30,8 +30,9 @@
 //! A reload cannot widen the sandbox. A plugins directory elsewhere, the first program, and users
 //! whose sockets would need the capability are reported as `needs-restart`; what was in force
 //! stays. A restart is also needed if a directory further above is replaced or mounted over, or if
-//! the run directory, or that of the state file or of CDI files was removed. Users and groups that are
-//! added later are known by their ids only.
+//! the run directory or that of the state file or of CDI files was removed. A configuration file
+//! that is a link is read only in its own directory and in the one to which it led at the start.
+//! Users and groups that are added later are known by their ids only.
 //!
 //! # Strict mode
 //!
