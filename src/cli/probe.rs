@@ -57,6 +57,9 @@ pub(super) fn parse(arguments: &mut Arguments) -> Result<Command, UsageError> {
 pub fn run(options: &Options, format: Format) -> Result<ExitCode, Box<dyn Error>> {
     let path = &*options.path;
     let is_directory = path.is_dir();
+    if !is_directory && options.config.manager.plugins_dirs.contains(&options.path) {
+        return Err(format!("{}: not a directory", escape::path(path)).into());
+    }
     let report = if format == Format::Json {
         let report = probe(options, &mut |_, _| {})?;
         let mut sockets = report.sockets.iter().map(|(path, it)| to_json(path, it));

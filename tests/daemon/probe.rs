@@ -242,6 +242,8 @@ fn kubelet_s_root_directory_stands_for_its_plugins_directory() {
     let ran = Process::run(plugind().args(["--root-dir", root]));
     assert_eq!(ran.code, Some(0));
     assert!(ran.out.contains("1 socket in "), "{ran:?}");
+    let missing = Process::run(plugind().arg("--root-dir=/missing"));
+    missing.assert_fails(1, "/missing/plugins_registry: not a directory");
 }
 
 #[test]
