@@ -174,7 +174,7 @@ impl<'a> Context<'a> {
         self.request(EndpointRequest::Stream(Box::new(stream)), None)
     }
 
-    fn request(&mut self, request: EndpointRequest, ready_by: Option<Time>) -> EffectId {
+    pub(super) fn request(&mut self, request: EndpointRequest, ready_by: Option<Time>) -> EffectId {
         let id = self.ids.next(self.owner);
         self.effects.push(Effect::Request {
             id,

@@ -14,20 +14,19 @@
 //! been restarted in place. If the connection breaks once more, a pause follows, unless the
 //! connection was up for at least the shortest pause.
 
-use std::path::Path;
-use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Context, EffectId, Stream};
+use super::{Context, EffectId, EndpointRequest};
 use crate::config::BACKOFF;
 use crate::time::Time;
 
 /// A stream or connection that is kept open, or the pause before it is opened again.
 #[derive(Debug)]
 pub(super) struct Reconnect {
-    target: Target,
+    /// The request for the stream or connection.
+    request: EndpointRequest,
     state: State,
-    /// The time at which the target was last opened.
+    /// The time at which the stream or connection was last opened.
     since: Time,
     /// The length of the next pause.
     pause: Duration,
@@ -37,14 +36,6 @@ pub(super) struct Reconnect {
     may_skip_pause: bool,
 }
 
-/// The stream or connection to keep open.
-#[derive(Clone, Debug)]
-pub(super) enum Target {
-    Stream(Stream),
-    /// A connection to that endpoint.
-    Connection(Arc<Path>),
-}
-
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Open(EffectId),
@@ -52,12 +43,11 @@ enum State {
 }
 
 impl Reconnect {
-    /// Opens the stream or connection for the first time.
-    pub(super) fn open(target: Target, context: &mut Context<'_>) -> Self {
-        let state = State::Open(target.open(context));
+    /// Opens the requested stream or connection for the first time.
+    pub(super) fn open(request: EndpointRequest, context: &mut Context<'_>) -> Self {
         Self {
-            target,
-            state,
+            state: State::Open(context.request(request.clone(), None)),
+            request,
             since: context.now(),
             pause: BACKOFF.first,
             up_since: None,
@@ -98,7 +88,7 @@ impl Reconnect {
     }
 
     fn open_again(&mut self, context: &mut Context<'_>) {
-        self.state = State::Open(self.target.open(context));
+        self.state = State::Open(context.request(self.request.clone(), None));
         self.since = context.now();
     }
 
@@ -113,17 +103,10 @@ impl Reconnect {
     }
 }
 
-impl Target {
-    fn open(&self, context: &mut Context<'_>) -> EffectId {
-        match self {
-            Self::Stream(stream) => context.stream(stream.clone()),
-            Self::Connection(endpoint) => context.connect(endpoint.clone()),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::*;
     use crate::handler::{Effect, EffectIds};
 
@@ -136,9 +119,9 @@ mod tests {
             effects.pop()
         };
         let mut reconnect = None;
-        let target = Target::Connection(Path::new("/p/a.sock").into());
+        let request = EndpointRequest::Connection(Path::new("/p/a.sock").into());
         act(now, &mut |context| {
-            reconnect = Some(Reconnect::open(target.clone(), context));
+            reconnect = Some(Reconnect::open(request.clone(), context));
         });
         let mut reconnect = reconnect.expect("it was opened");
         let mut pauses = Vec::new();
@@ -169,8 +152,8 @@ mod tests {
         let (mut ids, mut effects) = (EffectIds::default(), Vec::new());
         let mut now = Time::ZERO;
         let mut context = Context::new(now, None, &mut ids, &mut effects);
-        let endpoint = Target::Connection(Path::new("/p/a.sock").into());
-        let mut connection = Reconnect::open(endpoint, &mut context);
+        let request = EndpointRequest::Connection(Path::new("/p/a.sock").into());
+        let mut connection = Reconnect::open(request, &mut context);
         let mut pauses = Vec::new();
         for _ in 0..6 {
             let mut context = Context::new(now, None, &mut ids, &mut effects);

@@ -50,10 +50,10 @@ pub use self::inventory::DevicePlugin;
 pub use self::leases::{Holder, Leases, Outcome, Refusal, Wish};
 pub(crate) use self::resource::{VERSION, is_resource_name};
 
-use super::reconnect::{Reconnect, Target};
+use super::reconnect::Reconnect;
 use super::{
-    Answer, Call, CallFailure, Context, EffectId, Event, EventType, Plugin, PluginHandler, Reason,
-    Store, Stream, Ticket, Unlistable, reply, wording,
+    Answer, Call, CallFailure, Context, EffectId, EndpointRequest, Event, EventType, Plugin,
+    PluginHandler, Reason, Store, Stream, Ticket, Unlistable, reply, wording,
 };
 use crate::budget::Reserved;
 use crate::config::{
@@ -311,7 +311,7 @@ impl ListedPlugin {
             request: Empty {}.encode_to_vec(),
             dial_timeout: DIAL_TIMEOUT,
         };
-        let stream = Reconnect::open(Target::Stream(stream), context);
+        let stream = Reconnect::open(EndpointRequest::Stream(Box::new(stream)), context);
         let mut initial = DevicePlugin::new(plugin, options);
         initial.order = stream.effect().number;
         store.set(initial.clone());

@@ -25,10 +25,10 @@ use prost::Message as _;
 
 pub use self::driver::{Device, Driver, Drivers, Health};
 
-use super::reconnect::{Reconnect, Target};
+use super::reconnect::Reconnect;
 use super::{
-    Answer, CallFailure, Context, EffectId, Event, EventType, Plugin, PluginHandler, Reason,
-    Stream, Unlistable,
+    Answer, CallFailure, Context, EffectId, EndpointRequest, Event, EventType, Plugin,
+    PluginHandler, Reason, Stream, Unlistable,
 };
 use crate::budget::Reserved;
 use crate::config::DIAL_TIMEOUT;
@@ -122,7 +122,7 @@ impl PluginHandler for DraHandler {
 impl Client {
     fn open(plugin: &Arc<Plugin>, drivers: &Drivers, context: &mut Context<'_>) -> Self {
         let endpoint = plugin.endpoint.clone();
-        let connection = Reconnect::open(Target::Connection(endpoint.clone()), context);
+        let connection = Reconnect::open(EndpointRequest::Connection(endpoint.clone()), context);
         let health = service::health_method(&plugin.versions).map(|method| {
             let stream = Stream {
                 endpoint,
@@ -130,7 +130,7 @@ impl Client {
                 request: NodeWatchResourcesRequest {}.encode_to_vec(),
                 dial_timeout: DIAL_TIMEOUT,
             };
-            Reconnect::open(Target::Stream(stream), context)
+            Reconnect::open(EndpointRequest::Stream(Box::new(stream)), context)
         });
         Self {
             plugin: plugin.clone(),
