@@ -87,7 +87,7 @@ struct TypeAndName<'a> {
 #[derive(Serialize)]
 #[serde(rename_all = "lowercase")]
 enum Details {
-    Csi(csi::NodeFacts),
+    Csi(csi::Driver),
     Devices {
         total: usize,
         healthy: usize,
@@ -146,7 +146,7 @@ impl Details {
         match &*plugin.kind {
             csi::TYPE => inventory
                 .csi_drivers
-                .with(plugin, |driver| Self::Csi(driver.facts())),
+                .with(plugin, |driver| Self::Csi(driver.clone())),
             device::TYPE => inventory
                 .device_plugins
                 .with(plugin, |plugin| Self::Devices {

@@ -321,7 +321,7 @@ impl ExecHandler {
                 (&*plugin.endpoint).into(),
             ],
             environment: environment(*verb, plugin),
-            input: encode_registration(*verb, plugin, self.nodes.find_facts(plugin)),
+            input: encode_registration(*verb, plugin, self.nodes.find(plugin)),
             timeout: self.timeout,
         }
     }
@@ -504,10 +504,10 @@ struct Registration<'a> {
     versions: &'a [String],
     socket: Cow<'a, str>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    node: Option<csi::NodeFacts>,
+    node: Option<csi::Driver>,
 }
 
-fn encode_registration(verb: Verb, plugin: &Plugin, node: Option<csi::NodeFacts>) -> Vec<u8> {
+fn encode_registration(verb: Verb, plugin: &Plugin, node: Option<csi::Driver>) -> Vec<u8> {
     let registration = Registration {
         action: verb.word(),
         r#type: &plugin.kind,

@@ -10,19 +10,25 @@ use crate::escape;
 use crate::handler::{Plugin, Reason, list};
 use crate::proto::csi_v1::NodeGetInfoResponse;
 
-/// A registered driver: what it reports about itself and about the node.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// A registered driver: what it reports about itself and about the node. As JSON, for the API and
+/// for programs, what it reports about the node.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Driver {
     /// The plugin; its endpoint serves CSI.
+    #[serde(skip)]
     pub plugin: Arc<Plugin>,
     /// The CSI version to use with the driver.
+    #[serde(skip)]
     pub version: Version,
     /// The driver's ID for this node; never empty.
     pub node_id: String,
     /// The maximum number of volumes of the driver on the node at a time; `None`: not reported.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub max_volumes: Option<u64>,
     /// The driver's topology of the node: the key and the value of each segment, such as a zone,
     /// sorted by key.
+    #[serde(serialize_with = "serialize_map")]
     pub topology: Vec<(String, String)>,
 }
 
@@ -50,26 +56,6 @@ impl Driver {
             topology,
         })
     }
-
-    /// Returns what the driver reports about its node.
-    pub(crate) fn facts(&self) -> NodeFacts {
-        NodeFacts {
-            node_id: self.node_id.clone(),
-            max_volumes: self.max_volumes,
-            topology: self.topology.clone(),
-        }
-    }
-}
-
-/// The node information of a driver, as JSON for the API and for programs.
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct NodeFacts {
-    node_id: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    max_volumes: Option<u64>,
-    #[serde(serialize_with = "serialize_map")]
-    topology: Vec<(String, String)>,
 }
 
 fn serialize_map<S: Serializer>(entries: &[(String, String)], to: S) -> Result<S::Ok, S::Error> {

@@ -21,7 +21,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub use self::driver::Driver;
-pub(crate) use self::driver::NodeFacts;
 pub use self::version::Version;
 
 use self::version::highest_supported;

@@ -47,11 +47,9 @@ impl Nodes {
         self.known.remove(plugin);
     }
 
-    /// Returns the latest valid reply of a driver, in the form in which the program reads it, or
-    /// `None` if there is none yet.
-    pub(super) fn find_facts(&self, plugin: &Plugin) -> Option<csi::NodeFacts> {
-        let facts = |known: &mut Known| known.driver.as_ref().map(csi::Driver::facts);
-        self.known.with(plugin, facts)?
+    /// Returns the driver that the latest valid reply describes, or `None` if there is none yet.
+    pub(super) fn find(&self, plugin: &Plugin) -> Option<csi::Driver> {
+        self.known.with(plugin, |known| known.driver.clone())?
     }
 
     /// Handles an event of a driver. Returns whether the program has to be run again.
