@@ -15,7 +15,7 @@ use crate::time;
 use crate::watch::{Cause, Problem, Report};
 
 /// The counts of events and measurements since the start.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Counters {
     /// By type and result.
     pub(super) registrations: Table<u64>,
@@ -27,8 +27,8 @@ pub struct Counters {
     pub(super) run_duration: Histogram,
     /// By reason.
     pub(super) events: Table<u64>,
-    /// By name.
-    pub(super) limit_hits: Table<u64>,
+    /// In the order of [`LIMITS`].
+    pub(super) limit_hits: [u64; LIMITS.len()],
     /// The turns of the loop.
     pub turns: u64,
 }
@@ -36,25 +36,6 @@ pub struct Counters {
 /// Counts or durations by labels, in at most [`MAX_ROWS`] rows. Unused labels are empty.
 #[derive(Debug, Default)]
 pub(super) struct Table<T>(pub(super) Vec<([Box<str>; 3], T)>);
-
-impl Default for Counters {
-    fn default() -> Self {
-        let mut limit_hits = Table::default();
-        for limit in LIMITS {
-            limit_hits.find_or_add_row([limit, "", ""]);
-        }
-        Self {
-            registrations: Table::default(),
-            registration_duration: Histogram::default(),
-            calls: Table::default(),
-            runs: Table::default(),
-            run_duration: Histogram::default(),
-            events: Table::default(),
-            limit_hits,
-            turns: 0,
-        }
-    }
-}
 
 impl Counters {
     /// Counts an event, and the end of an attempt or the limit that it reports, if any. `manager`
@@ -112,7 +93,10 @@ impl Counters {
 
     /// Counts that something had to wait or was refused because of a limit.
     pub fn count_limit_hit(&mut self, limit: &'static str) {
-        *self.limit_hits.find_or_add_row([limit, "", ""]) += 1;
+        let mut all = LIMITS.iter().zip(&mut self.limit_hits);
+        if let Some((_, hits)) = all.find(|(it, _)| **it == limit) {
+            *hits += 1;
+        }
     }
 }
 
@@ -221,9 +205,8 @@ fn limit_of(problem: &Problem) -> Option<&'static str> {
     })
 }
 
-/// The limits whose hits are counted. Each count exists from the start, with the value 0, so that
-/// it is never missing from the metrics.
-const LIMITS: [&str; 11] = [
+/// The limits whose hits are counted.
+pub(super) const LIMITS: [&str; 11] = [
     "operations",
     "descriptors",
     "programs",
@@ -305,6 +288,34 @@ mod tests {
                 Duration::from_nanos(nanos)
             );
         }
+    }
+
+    #[test]
+    fn every_limit_has_a_count() {
+        use crate::manager::Limit;
+        let of_manager = [
+            Limit::Operations,
+            Limit::Descriptors,
+            Limit::Programs,
+            Limit::Memory,
+        ];
+        let causes = [
+            Cause::WatchesUsedUp,
+            Cause::InstancesUsedUp,
+            Cause::DescriptorsUsedUp,
+        ];
+        let problems = [
+            Problem::TooManySockets,
+            Problem::TooManyDirectories,
+            Problem::TooManyNames,
+            Problem::TooDeep,
+        ];
+        let problems = problems.into_iter().chain(causes.map(Problem::NotWatched));
+        let of_watch = problems.filter_map(|problem| limit_of(&problem));
+        let names = of_watch.chain(of_manager.map(Limit::name)).chain([CLIENTS]);
+        let mut counters = Counters::default();
+        names.for_each(|name| counters.count_limit_hit(name));
+        assert_eq!(counters.limit_hits, [1, 2, 1, 1, 1, 1, 1, 1, 1, 1, 1]);
     }
 
     #[test]

@@ -6,7 +6,7 @@
 
 use std::fmt::Display;
 
-use super::counters::{Counters, OTHER, Table, UNKNOWN, type_of};
+use super::counters::{Counters, LIMITS, OTHER, Table, UNKNOWN, type_of};
 use super::exposition::{Label, Samples, Seconds};
 use super::process::ProcessFacts;
 use crate::handler::dra::{self, Health};
@@ -81,7 +81,11 @@ const METRICS: &[Metric] = &[
         "plugind_limit_hits_total",
         COUNTER,
         "Times that something had to wait or was refused because of a limit.",
-        |from, to| add_table(&from.counters.limit_hits, ["limit", "", ""], to),
+        |from, to| {
+            for (limit, hits) in LIMITS.iter().zip(from.counters.limit_hits) {
+                to.add(&[("limit", limit.as_bytes())], hits);
+            }
+        },
     ),
     (
         "plugind_exec_runs_total",
