@@ -117,7 +117,7 @@ impl Connection {
     }
 
     /// Reads once. `buffer` must not be empty.
-    fn read(&mut self, buffer: &mut [u8]) -> Transfer {
+    pub(super) fn read(&mut self, buffer: &mut [u8]) -> Transfer {
         match self.stream.read(buffer) {
             Ok(0) => Transfer::Closed(None),
             Ok(n) => {

@@ -1,6 +1,6 @@
 //! A connected client of the API, with non-blocking reads and writes.
 
-use std::io::{self, ErrorKind, Read as _, Write as _};
+use std::io::{self, Read as _, Write as _};
 
 use mio::event::Event;
 use mio::net::UnixStream;
@@ -8,6 +8,7 @@ use mio::{Interest, Registry};
 
 use crate::api::{ClientId, Server};
 use crate::config::API_HEAD;
+use crate::daemon::connection::{Connection, Transfer};
 use crate::daemon::source::Source;
 use crate::time::Time;
 
@@ -15,12 +16,10 @@ use crate::time::Time;
 #[derive(Debug)]
 pub(super) struct Client {
     pub(super) id: ClientId,
-    pub(super) stream: UnixStream,
+    pub(super) connection: Connection,
     /// The process ID and the user ID of the client, if they are known.
     pub(super) peer: Option<(i32, u32)>,
-    /// Whether there may be something to read: readiness is reported once per change only.
-    is_readable: bool,
-    /// Whether there may be room to write.
+    /// Whether there may be room to write: readiness is reported once per change only.
     is_writable: bool,
     /// Whether the connection is to be removed.
     pub(super) is_broken: bool,
@@ -36,11 +35,12 @@ impl Client {
     ) -> io::Result<Self> {
         let interest = Interest::READABLE | Interest::WRITABLE;
         registry.register(&mut stream, Source::ApiClient(id).token(), interest)?;
+        let mut connection = Connection::new(stream);
+        connection.is_readable = true;
         Ok(Self {
             id,
-            stream,
+            connection,
             peer,
-            is_readable: true,
             is_writable: true,
             is_broken: false,
         })
@@ -48,7 +48,7 @@ impl Client {
 
     /// Records an event that the loop has reported.
     pub(super) fn record_event(&mut self, event: &Event) {
-        self.is_readable |= event.is_readable() || event.is_read_closed();
+        self.connection.record_event(event);
         self.is_writable |= event.is_writable();
         // The client has closed its end, or its process has ended. Reading would not notice that
         // while a response is in progress, such as that of `/v1/watch`.
@@ -57,7 +57,7 @@ impl Client {
 
     /// Returns whether there is something to read or to write, or the client is to be removed.
     pub(super) fn is_ready(&self, server: &Server) -> bool {
-        self.is_readable && server.wants_input(self.id)
+        self.connection.is_readable && server.wants_input(self.id)
             || self.is_writable && !server.pending_output(self.id).is_empty()
             || self.is_broken
             || server.is_finished(self.id)
@@ -67,21 +67,15 @@ impl Client {
     /// on its stack.
     #[inline(never)]
     pub(super) fn read(&mut self, server: &mut Server, now: Time) {
-        if !self.is_readable || !server.wants_input(self.id) {
+        if !self.connection.is_readable || !server.wants_input(self.id) {
             return;
         }
         let mut buffer = [0; API_HEAD]; // No request may be longer.
-        match self.stream.read(&mut buffer) {
-            Ok(0) => {
-                self.is_readable = false;
-                server.eof(self.id);
-            }
-            Ok(n) => server.receive(self.id, &buffer[..n], now),
-            Err(error) => match error.kind() {
-                ErrorKind::WouldBlock => self.is_readable = false,
-                ErrorKind::Interrupted => {}
-                _ => self.is_broken = true,
-            },
+        match self.connection.read(&mut buffer) {
+            Transfer::Bytes(n) => server.receive(self.id, &buffer[..n], now),
+            Transfer::Closed(None) => server.eof(self.id),
+            Transfer::Closed(Some(_)) => self.is_broken = true,
+            Transfer::Nothing | Transfer::WouldBlock => {}
         }
     }
 
@@ -92,13 +86,10 @@ impl Client {
             if pending.is_empty() || !self.is_writable || self.is_broken {
                 return;
             }
-            match self.stream.write(pending) {
-                Ok(n) => server.sent(self.id, n, now),
-                Err(error) => match error.kind() {
-                    ErrorKind::WouldBlock => self.is_writable = false,
-                    ErrorKind::Interrupted => {}
-                    _ => self.is_broken = true,
-                },
+            match self.connection.write(pending) {
+                Transfer::Bytes(n) => server.sent(self.id, n, now),
+                Transfer::Closed(_) => self.is_broken = true,
+                Transfer::Nothing | Transfer::WouldBlock => self.is_writable = false,
             }
         }
     }

@@ -268,7 +268,7 @@ impl Api {
                 self.rescans.retain(|(id, _)| *id != client.id);
                 let inventory = self.inventory.as_ref();
                 self.has_freed |= inventory.is_some_and(|it| it.leases.remove_client(client.id.0));
-                exchange::discard_input(&mut client.stream);
+                exchange::discard_input(&mut client.connection.stream);
             }
             !is_over
         });
