@@ -215,8 +215,7 @@ impl PluginManager {
             self.watch.expect(awaited.cloned().collect());
         }
         if config.links_by_name && config.mode == Mode::Register {
-            let path_map = self.manager.path_map().clone();
-            self.links = ByName::new(config.run_dir.as_deref(), path_map);
+            self.links = ByName::new(config.run_dir.as_deref());
         }
         let now = self.clock.now();
         self.manager.handle_timeout(now);

@@ -32,7 +32,7 @@ use super::link_name::link_path;
 use super::own_file::create_public_dir;
 use super::run_dir;
 use crate::config::{
-    BRIEF_LOCK_TIMEOUT, FILE_RETRY, MAX_AT_ONCE, MAX_SOCKETS, PathMap, READY_GRACE, UPDATE_INTERVAL,
+    BRIEF_LOCK_TIMEOUT, FILE_RETRY, MAX_AT_ONCE, MAX_SOCKETS, READY_GRACE, UPDATE_INTERVAL,
 };
 use crate::escape;
 use crate::handler::{NameKey, Plugin};
@@ -46,7 +46,6 @@ use crate::time::Time;
 pub(crate) struct ByName {
     /// The directory of the links.
     dir: PathBuf,
-    path_map: PathMap,
     _lock: FileLock,
     /// The types and names whose links are set at `set_at`, in no particular order.
     changed: HashSet<NameKey>,
@@ -70,7 +69,7 @@ pub(crate) struct World<'a> {
 impl ByName {
     /// Takes the lock of the run directory. Returns `None` if another process maintains the links
     /// there, or if the run directory cannot be used: both are logged.
-    pub(crate) fn new(run_dir: Option<&Path>, path_map: PathMap) -> Option<Self> {
+    pub(crate) fn new(run_dir: Option<&Path>) -> Option<Self> {
         let taken = take_lock(run_dir).unwrap_or_else(|error| {
             log::warn!("cannot maintain the links to plugins by name: {error}");
             None
@@ -79,7 +78,6 @@ impl ByName {
         Some(Self {
             awaits_scan: dir.exists(),
             dir,
-            path_map,
             _lock: lock,
             changed: HashSet::default(),
             set_at: Time::ZERO,
@@ -89,10 +87,8 @@ impl ByName {
         })
     }
 
-    /// Sets the path map, which translates the paths of endpoints, and schedules a comparison of
-    /// all links.
-    pub(crate) fn set_path_map(&mut self, path_map: PathMap, now: Time) {
-        self.path_map = path_map;
+    /// Schedules a comparison of all links, because the path map has changed.
+    pub(crate) fn compare_all(&mut self, now: Time) {
         self.compare_at = Some(now);
     }
 
@@ -231,7 +227,7 @@ impl ByName {
             Some(registered) => &registered.plugin,
             None => self.restored_plugin(manager, changed)?,
         };
-        let target = self.path_map.translate(&plugin.endpoint);
+        let target = manager.path_map().translate(&plugin.endpoint);
         let socket = match current {
             None => manager.socket(&plugin.socket),
             current => current,

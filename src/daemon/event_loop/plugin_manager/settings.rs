@@ -10,12 +10,11 @@ impl PluginManager {
     /// Sets the mapping of endpoint paths that plugins report from their own mount namespaces.
     /// Connections stay open.
     pub fn set_path_map(&mut self, path_map: &PathMap) {
-        let now = self.clock.now();
         self.mounts.set_mapped_dirs(path_map.targets());
         let path_map = registrations::map_to_itself(path_map, self.device_plugins_dir());
-        self.manager.set_path_map(path_map.clone());
+        self.manager.set_path_map(path_map);
         if let Some(links) = &mut self.links {
-            links.set_path_map(path_map, now);
+            links.compare_all(self.clock.now());
         }
         self.handle_input(manager::Input::Reconsider);
     }

@@ -29,7 +29,7 @@ fn deregistered_event(n: usize) -> PluginEvent {
 /// Returns a run directory, the links in it, and the directory of the links of type `T`.
 fn links() -> (tempfile::TempDir, ByName, PathBuf) {
     let dir = tempfile::tempdir().unwrap();
-    let links = ByName::new(Some(dir.path()), PathMap::default()).unwrap();
+    let links = ByName::new(Some(dir.path())).unwrap();
     let of_type = dir.path().join("by-name/T");
     (dir, links, of_type)
 }
@@ -139,7 +139,7 @@ fn the_link_of_a_restored_plugin_stays() {
     let (_dir, _, of_type) = links();
     create_links(&of_type, 2);
     let run_dir = of_type.ancestors().nth(2);
-    let mut links = ByName::new(run_dir, PathMap::default()).unwrap();
+    let mut links = ByName::new(run_dir).unwrap();
     let path: Arc<Path> = Path::new("/r/a").into();
     let identity = Identity {
         device: 1,
