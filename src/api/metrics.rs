@@ -40,46 +40,44 @@ pub fn render(sources: &Sources<'_>) -> Vec<u8> {
 }
 
 /// A metric: its name, kind and help, and the function that appends its samples.
-type Metric = (
-    &'static str,
-    &'static str,
-    &'static str,
-    fn(&Sources<'_>, &mut Samples),
-);
+type Metric = (&'static str, &'static str, &'static str, Append);
 
-const COUNTER: &str = "counter";
-const GAUGE: &str = "gauge";
-const HISTOGRAM: &str = "histogram";
+type Append = fn(&Sources<'_>, &mut Samples);
+
+const fn counter(name: &'static str, help: &'static str, value: Append) -> Metric {
+    (name, "counter", help, value)
+}
+
+const fn gauge(name: &'static str, help: &'static str, value: Append) -> Metric {
+    (name, "gauge", help, value)
+}
+
+const fn histogram(name: &'static str, help: &'static str, value: Append) -> Metric {
+    (name, "histogram", help, value)
+}
 
 /// The metrics. Those of the process are named as Prometheus client libraries name them.
 const METRICS: &[Metric] = &[
-    (
+    gauge(
         "plugin_manager_total_plugins",
-        GAUGE,
         "[ALPHA] Number of plugins in Plugin Manager",
         add_total_plugins,
     ),
-    (
+    gauge(
         "plugind_plugins",
-        GAUGE,
         "Plugins and sockets by type and state.",
         add_plugins,
     ),
-    (
+    counter(
         "plugind_registrations_total",
-        COUNTER,
         "Attempts to register a plugin, by result.",
         |from, to| add_table(&from.counters.registrations, ["type", "result", ""], to),
     ),
-    (
-        "plugind_events_total",
-        COUNTER,
-        "Events, by reason.",
-        |from, to| add_table(&from.counters.events, ["reason", "", ""], to),
-    ),
-    (
+    counter("plugind_events_total", "Events, by reason.", |from, to| {
+        add_table(&from.counters.events, ["reason", "", ""], to);
+    }),
+    counter(
         "plugind_limit_hits_total",
-        COUNTER,
         "Times that something had to wait or was refused because of a limit.",
         |from, to| {
             for (limit, hits) in LIMITS.iter().zip(from.counters.limit_hits) {
@@ -87,45 +85,38 @@ const METRICS: &[Metric] = &[
             }
         },
     ),
-    (
+    counter(
         "plugind_exec_runs_total",
-        COUNTER,
         "Programs of --exec that have ended.",
         |from, to| add_table(&from.counters.runs, ["type", "action", "result"], to),
     ),
-    (
+    histogram(
         "plugind_registration_duration_seconds",
-        HISTOGRAM,
         "Time from the discovery of a socket to the reply of the registered plugin.",
         |from, to| to.add_histogram(&[], &from.counters.registration_duration),
     ),
-    (
+    histogram(
         "plugind_exec_duration_seconds",
-        HISTOGRAM,
         "Duration of programs of --exec.",
         |from, to| to.add_histogram(&[], &from.counters.run_duration),
     ),
-    (
+    histogram(
         "plugind_rpc_duration_seconds",
-        HISTOGRAM,
         "Duration of unary calls to plugins.",
         add_calls,
     ),
-    (
+    gauge(
         "plugind_devices",
-        GAUGE,
         "Devices that the current plugin of each resource lists.",
         add_devices,
     ),
-    (
+    gauge(
         "plugind_backoff_seconds",
-        GAUGE,
         "Pause after the last failed attempt to register a plugin.",
         add_backoffs,
     ),
-    (
+    counter(
         "plugind_rescans_total",
-        COUNTER,
         "Requests to read every directory again.",
         |from, to| {
             for reason in RoundReason::ALL {
@@ -134,9 +125,8 @@ const METRICS: &[Metric] = &[
             }
         },
     ),
-    (
+    gauge(
         "plugind_directory_watched",
-        GAUGE,
         "Whether the kernel reports changes of a directory.",
         |from, to| {
             for directory in from.watch.directories() {
@@ -146,79 +136,64 @@ const METRICS: &[Metric] = &[
             }
         },
     ),
-    (
-        "plugind_build_info",
-        GAUGE,
-        "Version of the program.",
-        |_, to| {
-            let version = env!("CARGO_PKG_VERSION").as_bytes();
-            let revision = REVISION.as_bytes();
-            to.add(&[("version", version), ("revision", revision)], 1);
-        },
-    ),
-    (
+    gauge("plugind_build_info", "Version of the program.", |_, to| {
+        let version = env!("CARGO_PKG_VERSION").as_bytes();
+        let revision = REVISION.as_bytes();
+        to.add(&[("version", version), ("revision", revision)], 1);
+    }),
+    gauge(
         "plugind_connections",
-        GAUGE,
         "Connections to plugins that are dialed or open.",
         |from, to| to.add(&[], from.manager.records().connection_count()),
     ),
-    (
+    gauge(
         "plugind_memory_held_bytes",
-        GAUGE,
         "Memory that is held for plugins and counts against the budget.",
         |from, to| {
             let [.., memory] = from.manager.records().usage();
             to.add(&[], memory.used);
         },
     ),
-    (
+    gauge(
         "plugind_memory_budget_bytes",
-        GAUGE,
         "Memory that may be held for all plugins together.",
         |from, to| {
             let [.., memory] = from.manager.records().usage();
             to.add(&[], memory.limit);
         },
     ),
-    (
+    counter(
         "plugind_loop_turns_total",
-        COUNTER,
         "Turns of the loop.",
         |from, to| to.add(&[], from.counters.turns),
     ),
-    (
+    counter(
         "process_cpu_seconds_total",
-        COUNTER,
         "Total user and system CPU time spent in seconds.",
         |from, to| add_process_fact(from, to, |facts| Seconds(facts.cpu)),
     ),
-    (
+    gauge(
         "process_open_fds",
-        GAUGE,
         "Number of open file descriptors.",
         |from, to| add_process_fact(from, to, |facts| facts.open_fds),
     ),
-    (
+    gauge(
         "process_max_fds",
-        GAUGE,
         "Maximum number of open file descriptors.",
         |from, to| add_process_fact(from, to, |facts| facts.max_fds),
     ),
-    (
+    gauge(
         "process_resident_memory_bytes",
-        GAUGE,
         "Resident memory size in bytes.",
         |from, to| add_process_fact(from, to, |facts| facts.resident),
     ),
-    (
+    gauge(
         "process_virtual_memory_bytes",
-        GAUGE,
         "Virtual memory size in bytes.",
         |from, to| add_process_fact(from, to, |facts| facts.virtual_size),
     ),
-    (
+    gauge(
         "process_start_time_seconds",
-        GAUGE,
         "Start time of the process since unix epoch in seconds.",
         |from, to| add_process_fact(from, to, |facts| Seconds(facts.start)),
     ),
