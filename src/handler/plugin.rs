@@ -10,7 +10,7 @@ use std::sync::Arc;
 use super::Reason;
 use crate::config::{MAX_ENDPOINT, MAX_NAME_LEN, MAX_VERSION, MAX_VERSIONS};
 use crate::escape;
-use crate::octets::are_equal;
+use crate::octets::{PathKey, are_equal};
 use crate::proto::pluginregistration::PluginInfo;
 
 /// A plugin: the contents of its `GetInfo` reply, and its registration socket; or those of its
@@ -109,6 +109,11 @@ impl Plugin {
     /// often than types.
     pub(crate) fn key(&self) -> (&str, &str) {
         (&self.name, &self.kind)
+    }
+
+    /// Returns the registration socket as a key.
+    pub(crate) fn socket_key(&self) -> PathKey {
+        PathKey(self.socket.clone())
     }
 
     /// Returns whether both have the same endpoint, however it is spelled. The file system is not

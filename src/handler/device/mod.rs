@@ -141,7 +141,7 @@ impl DeviceHandler {
 
     /// Removes what is known of a plugin, and its devices from the CDI file.
     fn forget_plugin(&mut self, plugin: &Plugin) {
-        self.clients.remove(&PathKey(plugin.socket.clone()));
+        self.clients.remove(&plugin.socket_key());
         if self.plugins.remove(plugin).is_some() {
             self.replace_cdi_file(&plugin.name);
         }
@@ -158,9 +158,7 @@ impl DeviceHandler {
             files.insert(cdi::file_name(resource), None);
             return;
         };
-        if let Some(Client::Listing(listing)) =
-            self.clients.get_mut(&PathKey(known.plugin.socket.clone()))
-        {
+        if let Some(Client::Listing(listing)) = self.clients.get_mut(&known.plugin.socket_key()) {
             listing.published.handle_list(&known, files);
         }
     }
@@ -173,8 +171,7 @@ impl DeviceHandler {
 
     /// Updates the CDI file of a plugin's devices, if the plugin is the current one of its name.
     fn update_cdi_file(&mut self, plugin: &Plugin, context: &mut Context<'_>) {
-        let Some(Client::Listing(listing)) = self.clients.get_mut(&PathKey(plugin.socket.clone()))
-        else {
+        let Some(Client::Listing(listing)) = self.clients.get_mut(&plugin.socket_key()) else {
             return;
         };
         let is_current = |known: &Arc<DevicePlugin>| known.plugin.has_socket_of(plugin);
@@ -196,7 +193,7 @@ impl DeviceHandler {
         result: Result<Vec<u8>, CallFailure>,
         context: &mut Context<'_>,
     ) {
-        let Some(client) = self.clients.get_mut(&PathKey(plugin.socket.clone())) else {
+        let Some(client) = self.clients.get_mut(&plugin.socket_key()) else {
             return;
         };
         let Client::AskingOptions {
@@ -238,7 +235,7 @@ impl PluginHandler for DeviceHandler {
             ticket: context.ticket(),
             is_announced: context.is_announced(),
         };
-        self.clients.insert(PathKey(plugin.socket.clone()), client);
+        self.clients.insert(plugin.socket_key(), client);
         Answer::Pending
     }
 
@@ -254,9 +251,7 @@ impl PluginHandler for DeviceHandler {
 
     fn promoted(&mut self, plugin: &Arc<Plugin>, context: &mut Context<'_>) {
         self.plugins.promote(plugin);
-        if let Some(Client::Listing(listing)) =
-            self.clients.get_mut(&PathKey(plugin.socket.clone()))
-        {
+        if let Some(Client::Listing(listing)) = self.clients.get_mut(&plugin.socket_key()) {
             listing.is_changed = true;
         }
         self.update_cdi_file_and_leases(plugin, context);
@@ -270,7 +265,7 @@ impl PluginHandler for DeviceHandler {
             self.wake(context);
             return;
         };
-        match (event, self.clients.get_mut(&PathKey(plugin.socket.clone()))) {
+        match (event, self.clients.get_mut(&plugin.socket_key())) {
             (Event::TimerFired { id }, Some(Client::Listing(listing))) => {
                 let is_removed = listing.handle_timer(id, context);
                 if is_removed {

@@ -80,8 +80,7 @@ impl PluginHandler for DraHandler {
             Err(why) => return Answer::no(why),
         };
         let client = Client::open(plugin, &self.drivers, context);
-        self.clients
-            .insert(PathKey(plugin.socket.clone()), Box::new(client));
+        self.clients.insert(plugin.socket_key(), Box::new(client));
         self.drivers.0.set(Driver::new(plugin, service));
         let message = format!("selected the DRA service to call service={service}");
         context.emit(plugin, EventType::Normal, "ServiceSelected", message);
@@ -100,7 +99,7 @@ impl PluginHandler for DraHandler {
     }
 
     fn deregister(&mut self, plugin: &Arc<Plugin>, _: &mut Context<'_>) -> Answer {
-        self.clients.remove(&PathKey(plugin.socket.clone()));
+        self.clients.remove(&plugin.socket_key());
         self.drivers.0.remove(plugin);
         Answer::YES
     }
@@ -110,10 +109,8 @@ impl PluginHandler for DraHandler {
     }
 
     fn handle_event(&mut self, event: Event, context: &mut Context<'_>) {
-        let client = context.plugin().map(|plugin| &plugin.socket);
-        if let Some(client) =
-            client.and_then(|socket| self.clients.get_mut(&PathKey(socket.clone())))
-        {
+        let key = context.plugin().map(|plugin| plugin.socket_key());
+        if let Some(client) = key.and_then(|key| self.clients.get_mut(&key)) {
             client.handle_event(event, context);
         }
     }
