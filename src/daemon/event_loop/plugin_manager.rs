@@ -155,7 +155,7 @@ impl PluginManager {
         let api = api.map_err(SetupError::Loop)?;
         let watch = Watch::new(dirs.iter().cloned());
         let polled = poll.registry().try_clone().map_err(SetupError::Loop)?;
-        let mounts = Mounts::new(&dirs, path_map.targets(), polled, clock.now());
+        let mounts = Mounts::new(&dirs, &path_map, polled, clock.now());
         let mut plugins = Box::new(Self {
             dirs,
             own_dirs: trust::resolve_own_dirs(config),

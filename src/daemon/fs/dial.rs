@@ -217,6 +217,7 @@ mod tests {
 
     use super::*;
     use crate::config::Distrust;
+    use crate::config::PathMap;
 
     /// Returns two paths in a directory: one that fits in the address of a socket, and one that
     /// does not.
@@ -374,7 +375,7 @@ mod tests {
         symlink(&path, &link).unwrap();
         let found = identity_of(&path);
         let mut mounts = Mounts::default();
-        mounts.set_roots(&[dir.path().to_owned()]);
+        mounts.set_named_dirs(&[dir.path().to_owned()], &PathMap::default());
         for (path, expected, is_direct) in [
             (&path, Some(found), true),
             (&link, Some(found), false),
@@ -401,7 +402,7 @@ mod tests {
         symlink(&elsewhere, root.join("sub")).unwrap();
         let path = root.join("sub/a.sock");
         let mut mounts = Mounts::default();
-        mounts.set_roots(std::slice::from_ref(&root));
+        mounts.set_named_dirs(std::slice::from_ref(&root), &PathMap::default());
         let mut outside = None;
         let examine = &mut |socket: Option<&Opened>| {
             let socket = socket.expect("the path is not abstract");

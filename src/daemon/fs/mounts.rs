@@ -26,7 +26,7 @@ use nix::fcntl::{AT_FDCWD, OFlag, openat};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::stat::Mode;
 
-use crate::config;
+use crate::config::{self, PathMap};
 use crate::daemon::source::Source;
 use crate::octets;
 use crate::time::Time;
@@ -35,9 +35,8 @@ use crate::time::Time;
 /// lead. The value of [`Mounts::default`] never reads the table.
 #[derive(Debug, Default)]
 pub(crate) struct Mounts {
-    roots: Vec<PathBuf>,
-    /// The directories that the user named besides the roots: the targets of the path map.
-    mapped: Vec<PathBuf>,
+    /// The directories that the user named: the roots, and the targets of the path map.
+    named: Vec<PathBuf>,
     /// `None` until the table is read, and if `/proc` is not mounted.
     table: RefCell<Option<Table>>,
     /// Whether the file of the table was polled in this turn.
@@ -83,10 +82,10 @@ struct Mount {
 }
 
 impl Mounts {
-    /// Reads the table for these roots. `mapped` are the other directories that the user named.
-    pub(crate) fn new<'a>(
+    /// Reads the table for these roots and this path map.
+    pub(crate) fn new(
         roots: &[PathBuf],
-        mapped: impl Iterator<Item = &'a Path>,
+        path_map: &PathMap,
         registry: Registry,
         now: Time,
     ) -> Self {
@@ -96,21 +95,15 @@ impl Mounts {
             scan_at: now,
             ..Self::default()
         };
-        mounts.set_mapped_dirs(mapped);
-        mounts.set_roots(roots);
+        mounts.set_named_dirs(roots, path_map);
         mounts.handle_timeout(now);
         mounts
     }
 
-    /// Replaces the directories that the user named besides the roots.
-    pub(crate) fn set_mapped_dirs<'a>(&mut self, mapped: impl Iterator<Item = &'a Path>) {
-        self.mapped = mapped.map(Path::to_owned).collect();
-        self.table.take();
-    }
-
-    /// Replaces the roots.
-    pub(crate) fn set_roots(&mut self, roots: &[PathBuf]) {
-        self.roots = roots.into();
+    /// Replaces the directories that the user named: the roots, and the targets of the path map.
+    pub(crate) fn set_named_dirs(&mut self, roots: &[PathBuf], path_map: &PathMap) {
+        let mapped = path_map.targets().map(Path::to_owned);
+        self.named = roots.iter().cloned().chain(mapped).collect();
         self.table.take();
     }
 
@@ -242,7 +235,7 @@ impl Mounts {
 
     /// Returns the directories that the user named.
     pub(crate) fn named_dirs(&self) -> impl Iterator<Item = &Path> + Clone {
-        self.roots.iter().chain(&self.mapped).map(PathBuf::as_path)
+        self.named.iter().map(PathBuf::as_path)
     }
 }
 
@@ -392,7 +385,12 @@ mod tests {
 
     fn mounts(root: &Path) -> Mounts {
         let registry = Poll::new().unwrap().registry().try_clone().unwrap();
-        Mounts::new(&[root.to_owned()], [].into_iter(), registry, Time::ZERO)
+        Mounts::new(
+            &[root.to_owned()],
+            &PathMap::default(),
+            registry,
+            Time::ZERO,
+        )
     }
 
     /// Returns a table of these lines, for these directories that the user named.
@@ -566,7 +564,9 @@ mod tests {
     fn a_path_is_split_after_the_longest_named_directory() {
         let dir = tempfile::tempdir().unwrap();
         let mut mounts = mounts(dir.path());
-        mounts.set_mapped_dirs([Path::new("/")].into_iter());
+        let mut path_map = PathMap::default();
+        path_map.add("/mapped", "/");
+        mounts.set_named_dirs(&[dir.path().to_owned()], &path_map);
         let path = dir.path().join("a/b");
         let named = mounts.split_after_named_dir(&path);
         assert_eq!(named, Some((dir.path(), Path::new("a/b"))));

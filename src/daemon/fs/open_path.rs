@@ -205,11 +205,13 @@ mod tests {
     use mio::Poll;
 
     use super::*;
+    use crate::config::PathMap;
     use crate::time::Time;
 
     fn mounts(named: &[&Path]) -> Mounts {
         let registry = Poll::new().unwrap().registry().try_clone().unwrap();
-        Mounts::new(&[], named.iter().copied(), registry, Time::ZERO)
+        let named: Vec<PathBuf> = named.iter().map(|dir| (*dir).to_owned()).collect();
+        Mounts::new(&named, &PathMap::default(), registry, Time::ZERO)
     }
 
     /// Returns a directory whose path is free of symbolic links.

@@ -14,7 +14,7 @@ use nix::sys::stat::Mode;
 use nix::unistd::{AccessFlags, Uid, access};
 
 use super::probe::{self, Outcome, probe};
-use crate::config::{DEFAULT_ROOT_DIR, DaemonConfig, PLUGINS_DIR};
+use crate::config::{DEFAULT_ROOT_DIR, DaemonConfig, PLUGINS_DIR, PathMap};
 use crate::daemon::SetupError;
 use crate::daemon::fs::dial::dial_foreign;
 use crate::daemon::fs::mounts::Mounts;
@@ -86,7 +86,7 @@ pub fn examine(options: &Options) -> Result<Vec<Finding>, SetupError> {
     let registry = poll.registry().try_clone().map_err(SetupError::Loop)?;
     let mut doctor = Doctor {
         // Without roots, every mount that may not answer is in the table.
-        mounts: Mounts::new(&[], [].into_iter(), registry, Time::ZERO),
+        mounts: Mounts::new(&[], &PathMap::default(), registry, Time::ZERO),
         findings: Vec::new(),
     };
     let mut sockets = 0;

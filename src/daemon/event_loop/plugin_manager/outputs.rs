@@ -234,7 +234,8 @@ impl PluginManager {
         let is_socket = found.file_type == SFlag::S_IFSOCK;
         if is_socket {
             let above = path.parent().map(Path::to_owned);
-            self.mounts.set_roots(above.as_slice());
+            self.mounts
+                .set_named_dirs(above.as_slice(), self.manager.path_map());
             self.handle_input(manager::Input::Found {
                 path: path.clone(),
                 identity: found.identity,

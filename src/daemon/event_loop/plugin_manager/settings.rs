@@ -10,8 +10,8 @@ impl PluginManager {
     /// Sets the mapping of endpoint paths that plugins report from their own mount namespaces.
     /// Connections stay open.
     pub fn set_path_map(&mut self, path_map: &PathMap) {
-        self.mounts.set_mapped_dirs(path_map.targets());
         let path_map = registrations::map_to_itself(path_map, self.device_plugins_dir());
+        self.mounts.set_named_dirs(&self.dirs, &path_map);
         self.manager.set_path_map(path_map);
         if let Some(links) = &mut self.links {
             links.compare_all(self.clock.now());

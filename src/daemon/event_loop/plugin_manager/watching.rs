@@ -128,7 +128,8 @@ impl PluginManager {
         }
         let now = self.clock.now();
         self.dirs.push(dir.clone());
-        self.mounts.set_roots(&self.dirs);
+        self.mounts
+            .set_named_dirs(&self.dirs, self.manager.path_map());
         let path = Arc::from(dir.as_path());
         let (watch, entries) = self.scan(&path, Place::MissingRoot);
         if let Err(problem) = self.watch.add_root(&path, watch, entries, now) {
@@ -176,7 +177,8 @@ impl PluginManager {
     /// Releases the resources of a removed directory.
     fn release_directory(&mut self, dir: &Path) {
         self.inotify.unwatch_parent_of(dir);
-        self.mounts.set_roots(&self.dirs);
+        self.mounts
+            .set_named_dirs(&self.dirs, self.manager.path_map());
         if let Some(locks) = &mut self.locks {
             locks.remove(dir);
         }
