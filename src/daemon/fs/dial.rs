@@ -22,43 +22,40 @@ use crate::watch::Identity;
 /// Connects to the socket at a path that the user has chosen. A path that begins with `@` names an
 /// abstract socket.
 pub(crate) fn dial(path: &Path) -> Result<UnixStream, DialError> {
-    if let Some(name) = abstract_name(path) {
-        return dial_abstract(name);
+    if abstract_name(path).is_some() {
+        return connect(None, path);
     }
     let file = open_named(path).map_err(|errno| dial_error(&errno.into()))?;
-    dial_file(&Opened::new(file, false)?, path, None, &mut |_| Ok(()))
+    connect(Some(&Opened::new(file, false)?.expect_socket(None)?), path)
 }
 
-/// Connects to the socket at a path that a plugin has chosen, without waiting for a file system
-/// that does not answer. The socket must have the `expected` identity; without one, any socket is
-/// accepted, and a path that begins with `@` names an abstract socket.
-///
-/// `examine` decides whether to connect to the socket that was found.
+/// Opens the socket at a path that a plugin has chosen, without waiting for a file system that does
+/// not answer. The socket must have the `expected` identity; without one, any socket is accepted,
+/// and for a path that begins with `@`, which names an abstract socket, the result is `None`.
 ///
 /// The path is resolved to a descriptor. The open file is examined, and connected to through
 /// `/proc/self/fd`, so that no other file can take its place, and the path may be longer than a
 /// socket address can be.
-pub(crate) fn dial_foreign(
+pub(crate) fn open_foreign(
     path: &Path,
     expected: Option<Identity>,
     mounts: &Mounts,
-    examine: Examine<'_>,
-) -> Result<UnixStream, DialError> {
+) -> Result<Option<Opened>, DialError> {
     if expected.is_none() {
-        if let Some(name) = abstract_name(path) {
-            examine(None)?;
-            return dial_abstract(name);
+        if abstract_name(path).is_some() {
+            return Ok(None);
         }
     } else if mounts.split_entry(path).is_some() {
         // Most sockets that were found are in the directory itself: no link leads to them.
         if let Ok(file) = open_path(path, OFlag::O_NOFOLLOW, mounts) {
             let direct = Opened::new(file, true)?;
             if direct.found.file_type == SFlag::S_IFSOCK {
-                return dial_file(&direct, path, expected, examine);
+                return direct.expect_socket(expected).map(Some);
             }
         }
     }
-    dial_file(&Opened::follow(path, mounts)?, path, expected, examine)
+    let followed = Opened::follow(path, mounts)?;
+    followed.expect_socket(expected).map(Some)
 }
 
 /// An open file, probably a socket, that is not connected to yet.
@@ -87,24 +84,26 @@ impl Opened {
             is_direct,
         })
     }
-}
 
-/// A function that returns an error if a socket must not be connected to. Its argument is `None`
-/// for an abstract socket.
-pub(crate) type Examine<'a> = &'a mut dyn FnMut(Option<&Opened>) -> Result<(), DialError>;
+    /// Returns the file if it is a socket, with the `expected` identity if that is given.
+    fn expect_socket(self, expected: Option<Identity>) -> Result<Self, DialError> {
+        if self.found.file_type != SFlag::S_IFSOCK {
+            return Err(DialError::NotASocket);
+        }
+        if matches!(expected, Some(expected) if expected != self.found.identity) {
+            return Err(DialError::Replaced);
+        }
+        Ok(self)
+    }
+}
 
 /// Returns whether a path that a plugin has chosen leads to a socket.
 pub(crate) fn leads_to_socket(path: &Path, mounts: &Mounts) -> bool {
     Opened::follow(path, mounts).is_ok_and(|it| it.found.file_type == SFlag::S_IFSOCK)
 }
 
-/// Connects to the socket at `path`, in `dir`. A symbolic link must not lead out of the directory.
-pub(crate) fn dial_within(
-    dir: &Path,
-    path: &Path,
-    mounts: &Mounts,
-    examine: Examine<'_>,
-) -> Result<UnixStream, DialError> {
+/// Opens the socket at `path`, in `dir`. A symbolic link must not lead out of the directory.
+pub(crate) fn open_within(dir: &Path, path: &Path, mounts: &Mounts) -> Result<Opened, DialError> {
     let open = |path| open_path(path, OFlag::empty(), mounts).map_err(open_error);
     let (file, dir) = (open(path)?, open(dir)?);
     let is_within = match (fs::read_link(fd_path(&file)), fs::read_link(fd_path(&dir))) {
@@ -116,7 +115,7 @@ pub(crate) fn dial_within(
         let words = "a symbolic link leads out of the directory";
         return Err(DialError::Other(words.to_owned()));
     }
-    dial_file(&Opened::new(file, false)?, path, None, examine)
+    Opened::new(file, false)?.expect_socket(None)
 }
 
 /// Returns the name of the abstract socket if an endpoint begins with `@`, as in Go's net package,
@@ -126,33 +125,22 @@ fn abstract_name(endpoint: &Path) -> Option<&[u8]> {
     endpoint.as_os_str().as_bytes().strip_prefix(b"@")
 }
 
-/// Connects to an abstract socket in the network namespace of this process.
-fn dial_abstract(name: &[u8]) -> Result<UnixStream, DialError> {
-    let connected =
-        SocketAddr::from_abstract_name(name).and_then(|at| UnixStream::connect_addr(&at));
-    connected.map_err(|error| dial_error(&error))
-}
-
-/// Connects to an open file, which must be a socket, with the `expected` identity if that is given.
+/// Connects to a socket that was opened, or to the abstract one that `path` names, which is one in
+/// the network namespace of this process.
 ///
 /// Without `/proc`, connects to `path`, where another socket may have replaced the open file.
-fn dial_file(
-    socket: &Opened,
-    path: &Path,
-    expected: Option<Identity>,
-    examine: Examine<'_>,
-) -> Result<UnixStream, DialError> {
-    if socket.found.file_type != SFlag::S_IFSOCK {
-        return Err(DialError::NotASocket);
-    }
-    if matches!(expected, Some(expected) if expected != socket.found.identity) {
-        return Err(DialError::Replaced);
-    }
-    examine(Some(socket))?;
-    let connected = match UnixStream::connect(fd_path(&socket.file)) {
-        // The socket itself is open, so it is the path in /proc that does not exist.
-        Err(error) if error.kind() == io::ErrorKind::NotFound => UnixStream::connect(path),
-        connected => connected,
+pub(crate) fn connect(socket: Option<&Opened>, path: &Path) -> Result<UnixStream, DialError> {
+    let connected = match socket {
+        None => {
+            let name = abstract_name(path).unwrap_or_default();
+            let address = SocketAddr::from_abstract_name(name);
+            address.and_then(|address| UnixStream::connect_addr(&address))
+        }
+        Some(socket) => match UnixStream::connect(fd_path(&socket.file)) {
+            // The socket itself is open, so it is the path in /proc that does not exist.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => UnixStream::connect(path),
+            connected => connected,
+        },
     };
     connected.map_err(|error| dial_error(&error))
 }
@@ -216,7 +204,6 @@ mod tests {
     use nix::sys::socket::{self, Backlog, Shutdown, listen};
 
     use super::*;
-    use crate::config::Distrust;
     use crate::config::PathMap;
 
     /// Returns two paths in a directory: one that fits in the address of a socket, and one that
@@ -245,7 +232,8 @@ mod tests {
     }
 
     fn dial_expecting(path: &Path, expected: Option<Identity>) -> Result<UnixStream, DialError> {
-        dial_foreign(path, expected, &Mounts::default(), &mut |_| Ok(()))
+        let socket = open_foreign(path, expected, &Mounts::default())?;
+        connect(socket.as_ref(), path)
     }
 
     #[test]
@@ -347,17 +335,13 @@ mod tests {
             });
             let mounts = Mounts::default();
             for _ in 0..10_000 {
-                let examine = &mut |found: Option<&Opened>| {
-                    let socket = found.expect("the path is not abstract");
-                    match path_outside(socket, &[inside.as_path()].into_iter(), &mounts) {
-                        Some(file) => Err(DialError::Untrusted(Distrust::Elsewhere(file.into()))),
-                        None => Ok(()),
-                    }
-                };
-                match dial_foreign(&path, None, &mounts, examine) {
-                    Ok(_) => connected += 1,
-                    Err(DialError::Untrusted(_)) => refused += 1,
-                    Err(error) => panic!("{error}"),
+                let socket = open_foreign(&path, None, &mounts).unwrap();
+                let opened = socket.as_ref().expect("the path is not abstract");
+                if path_outside(opened, &[inside.as_path()].into_iter(), &mounts).is_some() {
+                    refused += 1;
+                } else {
+                    connect(Some(opened), &path).unwrap();
+                    connected += 1;
                 }
                 reached += count(&listeners[0]);
             }
@@ -381,12 +365,8 @@ mod tests {
             (&link, Some(found), false),
             (&path, None, false),
         ] {
-            let mut seen = None;
-            let examine = &mut |socket: Option<&Opened>| {
-                seen = socket.map(|it| it.is_direct);
-                Ok(())
-            };
-            dial_foreign(path, expected, &mounts, examine).unwrap();
+            let socket = open_foreign(path, expected, &mounts).unwrap();
+            let seen = socket.map(|it| it.is_direct);
             assert_eq!(seen, Some(is_direct), "{path:?} {expected:?}");
         }
     }
@@ -403,13 +383,9 @@ mod tests {
         let path = root.join("sub/a.sock");
         let mut mounts = Mounts::default();
         mounts.set_named_dirs(std::slice::from_ref(&root), &PathMap::default());
-        let mut outside = None;
-        let examine = &mut |socket: Option<&Opened>| {
-            let socket = socket.expect("the path is not abstract");
-            outside = path_outside(socket, &[root.as_path()].into_iter(), &mounts);
-            Ok(())
-        };
-        dial_foreign(&path, Some(identity_of(&path)), &mounts, examine).unwrap();
+        let socket = open_foreign(&path, Some(identity_of(&path)), &mounts).unwrap();
+        let socket = socket.expect("the path is not abstract");
+        let outside = path_outside(&socket, &[root.as_path()].into_iter(), &mounts);
         assert_eq!(outside, Some(elsewhere.join("a.sock")));
     }
 

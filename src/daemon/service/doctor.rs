@@ -16,7 +16,7 @@ use nix::unistd::{AccessFlags, Uid, access};
 use super::probe::{self, Outcome, probe};
 use crate::config::{DEFAULT_ROOT_DIR, DaemonConfig, PLUGINS_DIR, PathMap};
 use crate::daemon::SetupError;
-use crate::daemon::fs::dial::dial_foreign;
+use crate::daemon::fs::dial::{connect, open_foreign};
 use crate::daemon::fs::mounts::Mounts;
 use crate::daemon::fs::open_path::open_path;
 use crate::daemon::fs::{permissions, run_dir, scan};
@@ -276,7 +276,8 @@ impl Doctor {
         let in_run_dir = options.run_dir.as_deref().map(run_dir::api_socket);
         let socket = options.socket.clone().or(in_run_dir);
         let socket = socket.unwrap_or_else(run_dir::default_api_socket);
-        let dialed = dial_foreign(&socket, None, &self.mounts, &mut |_| Ok(()));
+        let opened = open_foreign(&socket, None, &self.mounts);
+        let dialed = opened.and_then(|opened| connect(opened.as_ref(), &socket));
         let (level, message, remedy) = match dialed {
             Ok(_) => (Level::Ok, "a daemon listens".to_owned(), ""),
             Err(error) => {

@@ -17,7 +17,7 @@ use crate::api::Event;
 use crate::config::{Distrust, TrustMode};
 use crate::daemon::connection;
 use crate::daemon::event_loop::report;
-use crate::daemon::fs::dial::{Opened, dial_foreign, dial_within};
+use crate::daemon::fs::dial::{connect, open_foreign, open_within};
 use crate::daemon::fs::permissions;
 use crate::daemon::fs::stat::Stat;
 use crate::escape;
@@ -112,24 +112,20 @@ impl PluginManager {
         identity: Option<Identity>,
     ) -> Result<(Option<Process>, Vec<Distrust>), DialError> {
         let is_refused = identity.is_none() && self.trust.is_strict();
-        let mut found = Vec::new();
-        let examine = &mut |socket: Option<&Opened>| {
-            found = self.distrust_reasons(socket);
-            match found.first() {
-                Some(why) if is_refused => Err(DialError::Untrusted(why.clone())),
-                _ => Ok(()),
-            }
-        };
-        let stream = match self.device_plugins_dir() {
+        let socket = match self.device_plugins_dir() {
             Some(dir) if identity.is_none() && path.parent() == Some(dir) => {
-                dial_within(dir, path, &self.mounts, examine)
+                Some(open_within(dir, path, &self.mounts)?)
             }
-            _ => dial_foreign(path, identity, &self.mounts, examine),
+            _ => open_foreign(path, identity, &self.mounts)?,
         };
+        let mut found = self.distrust_reasons(socket.as_ref());
+        if let Some(why) = found.first().filter(|_| is_refused) {
+            return Err(DialError::Untrusted(why.clone()));
+        }
         // In strict mode the sandbox may have dropped CAP_DAC_OVERRIDE, so the kernel refuses to
         // connect to another user's socket with EACCES. The reason to report is that the socket is
         // not trusted.
-        let stream = stream.map_err(|error| match found.first() {
+        let stream = connect(socket.as_ref(), path).map_err(|error| match found.first() {
             Some(why) if error == DialError::Denied && self.trust.is_strict() => {
                 DialError::Untrusted(why.clone())
             }
@@ -246,7 +242,8 @@ impl PluginManager {
 
     /// Connects to an endpoint, whether or not it is trusted, and closes the connection.
     pub(crate) fn try_endpoint(&self, path: &Path) -> Result<(), DialError> {
-        dial_foreign(path, None, &self.mounts, &mut |_| Ok(())).map(drop)
+        let socket = open_foreign(path, None, &self.mounts)?;
+        connect(socket.as_ref(), path).map(drop)
     }
 }
 
