@@ -254,41 +254,34 @@ fn add_calls(from: &Sources<'_>, to: &mut Samples) {
 /// Appends the number of devices of each resource and DRA driver: of several plugins of one name,
 /// only the current one counts, because only its devices can be used.
 fn add_devices(from: &Sources<'_>, to: &mut Samples) {
-    for socket in from.manager.sockets() {
-        let (Some(registered), Some(inventory)) = (socket.registered(), from.inventory) else {
-            continue;
+    let Some(inventory) = from.inventory else {
+        return;
+    };
+    for plugin in from.manager.registered().map(|it| &it.plugin) {
+        let (kind, name) = (plugin.kind.as_bytes(), plugin.name.as_bytes());
+        let mut add = |health: &str, count| {
+            let health = health.as_bytes();
+            to.add(&[("type", kind), ("name", name), ("health", health)], count);
         };
-        let plugin = &registered.plugin;
-        let counts = match &*plugin.kind {
+        match &*plugin.kind {
             device::TYPE => {
                 let current = inventory.device_plugins.get(&plugin.name);
-                current.filter(|it| it.plugin == *plugin).map(|it| {
-                    let (total, healthy) = (it.devices.len(), it.count_healthy());
-                    vec![("healthy", healthy), ("unhealthy", total - healthy)]
-                })
+                if let Some(current) = current.filter(|it| it.plugin == *plugin) {
+                    let healthy = current.count_healthy();
+                    add("healthy", healthy);
+                    add("unhealthy", current.devices.len() - healthy);
+                }
             }
             dra::TYPE => {
                 let current = inventory.dra_drivers.get(&plugin.name);
                 let current = current.filter(|it| it.plugin == *plugin && !it.devices.is_empty());
-                current.map(|it| {
-                    let count = |(label, health)| (label, it.count(health));
-                    let all = [
-                        ("healthy", Health::Healthy),
-                        ("unhealthy", Health::Unhealthy),
-                        ("unknown", Health::Unknown),
-                    ];
-                    all.map(count).to_vec()
-                })
+                if let Some(current) = current {
+                    add("healthy", current.count(Health::Healthy));
+                    add("unhealthy", current.count(Health::Unhealthy));
+                    add("unknown", current.count(Health::Unknown));
+                }
             }
-            _ => None,
-        };
-        for (health, count) in counts.into_iter().flatten() {
-            let labels = [
-                ("type", plugin.kind.as_bytes()),
-                ("name", plugin.name.as_bytes()),
-                ("health", health.as_bytes()),
-            ];
-            to.add(&labels, count);
+            _ => {}
         }
     }
 }
