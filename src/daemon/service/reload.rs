@@ -70,10 +70,9 @@ impl Daemon {
         resolve_programs(&mut new.handlers, new.manager.trust.is_strict())?;
         PluginManager::require_trusted_directories(&new.manager)?;
         let has_other_dirs = self.plugins.set_directories(&new.manager.plugins_dirs)?;
-        let has_other_level = level != self.level;
-        let changed = changed_keys(&self.config, &new, has_other_dirs, has_other_level);
+        let mut changed = Vec::from_iter(has_other_dirs.then_some("plugins-dir"));
         let mut needs_restart = (self.needs_restart)(&self.config, &new);
-        self.apply_changes(&new, level);
+        changed.extend(self.apply_changes(&new, level));
         let sandbox = self.sandbox.as_ref();
         let narrowed = sandbox.and_then(|it| it.drop_unneeded_capabilities(&new.manager.trust));
         let unchanged = reverted.into_iter().flatten().chain(narrowed);
@@ -82,75 +81,54 @@ impl Daemon {
     }
 
     /// Applies the settings that differ, except for the directories and for those that are read
-    /// only at the start.
-    fn apply_changes(&mut self, new: &DaemonConfig, level: LevelFilter) {
+    /// only at the start. Returns their keys.
+    fn apply_changes(&mut self, new: &DaemonConfig, level: LevelFilter) -> Vec<&'static str> {
+        let mut changed = Vec::new();
+        let mut note = |key, is_changed: bool| {
+            changed.extend(is_changed.then_some(key));
+            is_changed
+        };
         let (plugins, config) = (&mut self.plugins, &new.manager);
         let old = &mut self.config.manager;
-        if config.path_map != old.path_map {
+        if note("map-path", config.path_map != old.path_map) {
             plugins.set_path_map(&config.path_map);
             old.path_map = config.path_map.clone();
         }
-        if config.on_down != old.on_down {
+        if note("on-down", config.on_down != old.on_down) {
             plugins.set_on_down(config.on_down);
             old.on_down = config.on_down;
         }
-        if config.trust != old.trust {
-            plugins.set_trust(&config.trust);
-            old.trust = config.trust.clone();
+        let (trust, old_trust) = (&config.trust, &old.trust);
+        let has_other_endpoints = trust.endpoint_dirs != old_trust.endpoint_dirs
+            || trust.allows_abstract != old_trust.allows_abstract;
+        note("trust", trust.mode != old_trust.mode);
+        note("endpoint-dir", has_other_endpoints);
+        note("allow-uid", trust.uids != old_trust.uids);
+        note("allow-name", trust.names != old_trust.names);
+        if trust != old_trust {
+            plugins.set_trust(trust);
+            old.trust = trust.clone();
         }
-        if config.memory_budget != old.memory_budget {
+        if note("memory-budget", config.memory_budget != old.memory_budget) {
             plugins.set_memory_budget(config.memory_budget);
             old.memory_budget = config.memory_budget;
         }
-        if let Some(log) = self.log.filter(|_| level != self.level) {
+        let has_other_level = note("verbose", level != self.level);
+        if let Some(log) = self.log.filter(|_| has_other_level) {
             log.set_level(level);
         }
         self.level = level;
-        if new.handlers != self.config.handlers {
-            plugins.change_handlers(&mut self.inventory, &self.config.handlers, &new.handlers);
-            self.config.handlers = new.handlers.clone();
+        let (handlers, old) = (&new.handlers, &self.config.handlers);
+        note("type", handlers.types != old.types);
+        note("unknown-types", handlers.unknown_types != old.unknown_types);
+        note("exec", handlers.exec != old.exec);
+        note("csi-node-info", handlers.csi_node_info != old.csi_node_info);
+        if handlers != old {
+            plugins.change_handlers(&mut self.inventory, old, handlers);
+            self.config.handlers = handlers.clone();
         }
+        changed
     }
-}
-
-/// Returns the keys of the settings that a reload applies and that differ.
-fn changed_keys(
-    old: &DaemonConfig,
-    new: &DaemonConfig,
-    has_other_dirs: bool,
-    has_other_level: bool,
-) -> Vec<&'static str> {
-    let (manager, new_manager) = (&old.manager, &new.manager);
-    let (trust, new_trust) = (&manager.trust, &new_manager.trust);
-    let (handlers, new_handlers) = (&old.handlers, &new.handlers);
-    let has_other_endpoints = new_trust.endpoint_dirs != trust.endpoint_dirs
-        || new_trust.allows_abstract != trust.allows_abstract;
-    let settings = [
-        ("plugins-dir", has_other_dirs),
-        ("map-path", new_manager.path_map != manager.path_map),
-        ("on-down", new_manager.on_down != manager.on_down),
-        ("trust", new_trust.mode != trust.mode),
-        ("endpoint-dir", has_other_endpoints),
-        ("allow-uid", new_trust.uids != trust.uids),
-        ("allow-name", new_trust.names != trust.names),
-        (
-            "memory-budget",
-            new_manager.memory_budget != manager.memory_budget,
-        ),
-        ("verbose", has_other_level),
-        ("type", new_handlers.types != handlers.types),
-        (
-            "unknown-types",
-            new_handlers.unknown_types != handlers.unknown_types,
-        ),
-        ("exec", new_handlers.exec != handlers.exec),
-        (
-            "csi-node-info",
-            new_handlers.csi_node_info != handlers.csi_node_info,
-        ),
-    ];
-    let changed = settings.into_iter().filter(|(_, is_changed)| *is_changed);
-    changed.map(|(key, _)| key).collect()
 }
 
 const REJECTED: &str = "cannot reload the configuration, so the one before stays in force: ";
