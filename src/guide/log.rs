@@ -89,7 +89,8 @@
 //! - `cannot use the CDI directory {dir}: {why}` (exit status 1): The directory of `--cdi-dir`
 //!   cannot be used, or another daemon uses it. Do what the line says.
 //! - `cannot watch programs of --exec: {error}; Linux 5.3 or later is required` (exit status 1):
-//!   The kernel is too old, or a filter of system calls forbids `pidfd_open`.
+//!   The kernel is too old, or a filter of system calls forbids `pidfd_open`. `run` ends with 78
+//!   for this.
 //! - `cannot use the socket {name} that the service manager has passed: {problem}` (exit status 1):
 //!   Correct the `.socket` unit.
 //! - `cannot listen on {socket}: {problem}` (exit status 1): A simulated plugin cannot create its
