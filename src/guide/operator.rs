@@ -86,8 +86,9 @@
 //! Without inotify, or when its limits are used up, plugins directories and the directory of
 //! `kubelet.sock` are examined every second. Without `/proc`, sockets with paths of more than 107
 //! bytes cannot be dialed, endpoints of device plugins cannot be links, `--state-file` is not used,
-//! mounts are neither watched nor distinguished, no socket counts as being in a trusted directory,
-//! and the process that holds a lock is not named.
+//! mounts are neither watched nor distinguished, neither an endpoint nor a registration socket in a
+//! subdirectory counts as being in a trusted directory, and the process that holds a lock is not
+//! named.
 //!
 //! Rust's standard library requires Linux 3.2. Tested on Linux 6.18, also with each of these
 //! features taken away; the numbers of the versions are from the kernel's manual pages.
