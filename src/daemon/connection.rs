@@ -1,7 +1,7 @@
-//! A non-blocking connection to a peer, usually a plugin.
+//! A non-blocking connection to a peer: a plugin, a client of `kubelet.sock`, or one of the API.
 //!
 //! The connection does not have buffers: bytes are read into, and written from, those of an
-//! [`Endpoint`].
+//! [`Endpoint`] or of the caller.
 
 use std::io::{self, Read as _, Write as _};
 
@@ -124,8 +124,9 @@ impl Connection {
                 // epoll(7): "the condition that the read/write I/O space is exhausted can also be
                 // detected by checking the amount of data read from [...] the target file
                 // descriptor." If the loop has reported the end, the end is still to be read. A
-                // read also returns fewer bytes if the peer passes descriptors, which gRPC does
-                // not: bytes after these are read when the peer sends more.
+                // read also returns fewer bytes if the peer passes descriptors or sends urgent
+                // data, which neither gRPC nor a client of the API does: bytes after these are read
+                // when the peer sends more.
                 let is_exhausted = n < buffer.len() && !self.is_ending && !self.is_broken;
                 self.is_readable = !is_exhausted;
                 Transfer::Bytes(n)
