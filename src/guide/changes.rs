@@ -24,7 +24,7 @@
 //! - Sockets are distinguished by birth time in the static binary, too. The state file has format
 //!   2, and one of format 1 is not used.
 //! - Header lists of up to 64 KiB are accepted.
-//! - Connections to plugins end without GOAWAY, unless the plugin has made a connection error.
+//! - Connections to plugins end without GOAWAY, except after a connection error.
 //! - Plugins are refused in kubelet's words. A refusal is retried with backoff during a socket's
 //!   first minute, and a call to an endpoint that is not ready is repeated for two seconds.
 //! - An endpoint that is taken is a reason to refuse DRA drivers only.

@@ -188,9 +188,10 @@
 //!   memory stays with the process. An operation gives up its permit after 5 ms if others wait. The
 //!   others wait in order of arrival: 2,047 silent sockets hold a plugin up for 640 ms. Given up:
 //!   64 operations at most, which 640 silent sockets held for 50 s, and a limit that adapts itself.
-//! - **A connection ends without GOAWAY**, unless the plugin has made a connection error. A server
-//!   opens no streams, so GOAWAY would tell it nothing (RFC 9113 §6.8). Given up: one for each
-//!   connection, which woke the plugin once more: 4 % of the CPU time of a registration.
+//! - **A connection ends without GOAWAY**, except after a connection error or a timeout. RFC 9113
+//!   §6.8 asks for one "so that the remote peer can know whether a stream has been partially
+//!   processed or not", and a server has no streams of its own. Given up: one for each connection,
+//!   which woke the plugin once more: 4 % of the CPU time of a registration.
 //! - **A refusal that depends only on what the plugin reports is sent once**, and tried again at
 //!   the longest backoff. In 130 s kubelet sends it 8 times. Given up: the longest backoff from the
 //!   first refusal on, because a plugin that was not ready when it was asked then waited for 122 s.

@@ -16,9 +16,11 @@
 //! | a socket below a directory that begins with a dot | is found at the start | is ignored |
 //! | a link or an endpoint on FUSE or a remote file system | is followed | is refused |
 //! | more than 2,048 sockets, very large directories | are found | what is too much is ignored |
+//! | the end of a connection | GOAWAY, then end of file | end of file (3) |
 //!
 //! 1. During the first ten minutes of the socket; then as kubelet.
 //! 2. Under its new path, if that is in a plugins directory; under the old one it is deregistered.
+//! 3. GOAWAY precedes it only after a connection error or a timeout of the plugin.
 //!
 //! # What a plugin reports
 //!

@@ -478,8 +478,8 @@ impl Active {
 impl Connection {
     /// Closes the connection, if it is open. The process may still be watched.
     ///
-    /// GOAWAY is sent only for an error of the server: otherwise it would say nothing, because the
-    /// server has no streams of its own (RFC 9113 §6.8, §8.4), and wake the plugin once more.
+    /// GOAWAY is sent only after a connection error or a timeout. It tells a peer which of its
+    /// streams were processed (RFC 9113 §6.8), and a server has none.
     pub(super) fn close(&mut self, context: &mut Context) {
         if let Some(client) = self.client.take() {
             let mut final_bytes = Vec::new();
