@@ -72,7 +72,10 @@ impl Client {
         }
         let mut buffer = [0; API_HEAD]; // No request may be longer.
         match self.connection.read(&mut buffer) {
-            Transfer::Bytes(n) => server.receive(self.id, &buffer[..n], now),
+            Transfer::Bytes(n) => {
+                self.connection.is_readable = true; // More may follow what came with descriptors.
+                server.receive(self.id, &buffer[..n], now);
+            }
             Transfer::Closed(None) => server.eof(self.id),
             Transfer::Closed(Some(_)) => self.is_broken = true,
             Transfer::Nothing | Transfer::WouldBlock => {}
