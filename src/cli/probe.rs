@@ -58,7 +58,9 @@ pub fn run(options: &Options, format: Format) -> Result<ExitCode, Box<dyn Error>
     let path = &*options.path;
     let is_directory = path.is_dir();
     if !is_directory && options.config.manager.plugins_dirs.contains(&options.path) {
-        return Err(format!("{}: not a directory", escape::path(path)).into());
+        let error = path.read_dir().err();
+        let why = error.map_or_else(String::new, |it| it.to_string());
+        return Err(format!("cannot probe the sockets in {}: {why}", escape::path(path)).into());
     }
     let report = if format == Format::Json {
         let report = probe(options, &mut |_, _| {})?;

@@ -243,7 +243,7 @@ fn kubelet_s_root_directory_stands_for_its_plugins_directory() {
     assert_eq!(ran.code, Some(0));
     assert!(ran.out.contains("1 socket in "), "{ran:?}");
     let missing = Process::run(plugind().arg("--root-dir=/missing"));
-    missing.assert_fails(1, "/missing/plugins_registry: not a directory");
+    missing.assert_fails(1, "sockets in /missing/plugins_registry: No such file");
 }
 
 #[test]
