@@ -94,8 +94,9 @@ impl Counters {
     /// Counts that something had to wait or was refused because of a limit.
     pub fn count_limit_hit(&mut self, limit: &'static str) {
         let mut all = LIMITS.iter().zip(&mut self.limit_hits);
-        if let Some((_, hits)) = all.find(|(it, _)| **it == limit) {
-            *hits += 1;
+        match all.find(|(it, _)| **it == limit) {
+            Some((_, hits)) => *hits += 1,
+            None => debug_assert!(false, "{limit} is not counted"),
         }
     }
 }

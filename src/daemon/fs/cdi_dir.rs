@@ -32,7 +32,7 @@ pub(crate) struct CdiDir {
     changed: CdiFiles,
     /// The time of the next attempt, if the last one has failed.
     retry_at: Option<Time>,
-    /// The last failure, if since the first one that was logged there was no success.
+    /// The last failure, until a file can be written again.
     failure: Option<String>,
 }
 

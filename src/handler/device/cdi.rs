@@ -190,11 +190,9 @@ pub(super) fn lease_file_name(resource: &str, client: u64) -> String {
     file_name(&format!("{resource}/lease/{client}"))
 }
 
-/// Returns whether a file is that of a client for some resource.
+/// Returns whether a file is that of a client for some resource, whose own hyphens are doubled.
 pub(crate) fn is_lease_file(name: &str, client: u64) -> bool {
-    let resource = name.strip_suffix(&format!("-lease-{client}.json"));
-    // A hyphen in the name of a resource is doubled.
-    resource.is_some_and(|it| !it.ends_with('-'))
+    name.ends_with(&format!("-lease-{client}.json"))
 }
 
 /// Returns the contents of a file with these devices of a resource, each as JSON; `None` if there
