@@ -7,7 +7,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::{UnixListener, UnixStream};
 
 use super::*;
-use crate::config::{NOTIFY_TIMEOUT, ROUND_PAUSE};
+use crate::config::{NOTIFY_TIMEOUT, PathMap, ROUND_PAUSE};
 use crate::handler::AcceptHandler;
 use crate::simulate::{self, Faults, Output, Plugin, Profile, Socket};
 
@@ -144,4 +144,22 @@ fn an_added_directory_that_others_can_change_is_reported() {
     }
     let dir = added.path().display().to_string();
     assert!(messages.iter().any(|it| it.contains(&dir)), "{messages:?}");
+}
+
+#[test]
+fn a_new_path_map_keeps_the_directory_of_device_plugins_named() {
+    let dir = tempfile::tempdir().unwrap();
+    let root = dir.path().canonicalize().unwrap();
+    let device_plugins = root.join("device-plugins");
+    let config = Config {
+        plugins_dirs: vec![root.join("plugins")],
+        device_plugins_dir: Some(device_plugins.clone()),
+        ..Config::default()
+    };
+    let mut plugins = PluginManager::new(&config, HandlerTable::new()).unwrap();
+    let is_named =
+        |plugins: &PluginManager| plugins.mounts.named_dirs().any(|it| it == device_plugins);
+    assert!(is_named(&plugins));
+    plugins.set_path_map(&PathMap::default());
+    assert!(is_named(&plugins));
 }
