@@ -150,7 +150,7 @@ ready. Also waits for a daemon that has not started yet, or that restarts.
 Usage: plugind wait --for=registered|deregistered [OPTIONS] TYPE/NAME|SOCKET
        plugind wait --for=ready [OPTIONS]
 
-Exits with 124 if it timed out, also because no daemon was running (not 3).
+Exits with 124 if it timed out, also because no daemon was running.
 
 Options:
   --for CONDITION      registered: SOCKET, or one of the plugin, has that state;

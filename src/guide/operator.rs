@@ -200,8 +200,8 @@
 //! - A resource `VENDOR/CLASS` has one file, `plugind-VENDOR-CLASS.json`, with the healthy devices
 //!   of its current plugin. Hyphens in the name of the resource are doubled there. Both parts of
 //!   the name have to begin with a letter.
-//! - A device is named by its ID, if that is a valid name. Any other name has `x.` in front, and in
-//!   place of `_` and of each octet that is not valid, `_` and two hexadecimal digits.
+//! - A device is named by its ID, if that is a valid name. Otherwise `x.` is put in front, and
+//!   `_` and each octet that is not valid become `_` and two hexadecimal digits.
 //! - It has what the plugin answers to `Allocate` for this device alone: variables, device nodes,
 //!   mounts, annotations. The plugin is asked once, when it lists the device for the first time,
 //!   about one device after another, with a limit of 10 s each. The file is written when all were
@@ -577,4 +577,5 @@
 //!
 //! A user who can change the program can do everything as the daemon's user. So the program and
 //! every directory above it must belong to root or that user and be writable by no other, or the
-//! daemon does not start. Without `--trust strict`, one like `/tmp` may be above its directory.
+//! daemon does not start. Without `--trust strict`, a sticky directory such as `/tmp` may be
+//! above that of the program.

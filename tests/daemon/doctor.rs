@@ -122,7 +122,7 @@ fn a_dead_socket_is_named_escaped_and_the_exit_status_is_1() {
     );
     assert_has(
         &text.out,
-        "  remedy     check that it runs and listens on this socket; remove the socket if it was killed\n",
+        "  remedy     check that it is running and listens on this socket\n",
     );
 }
 

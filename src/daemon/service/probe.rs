@@ -109,7 +109,7 @@ impl Outcome {
                 7,
                 "Unreachable",
                 "the plugin does not answer",
-                "check that it runs and listens on this socket; remove the socket if it was killed",
+                "check that it is running and listens on this socket",
             ),
             Self::ClosedAtOnce => (
                 8,

@@ -237,7 +237,7 @@ pub fn path_problems(config: &DaemonConfig) -> Vec<String> {
         let file = escape::path(file);
         problems.push(format!(
             "cannot write the state file {file}: its directory does not exist; name a file in a \
-             directory that exists"
+             directory that exists and is writable"
         ));
     }
     problems
