@@ -101,7 +101,7 @@ impl Daemon {
     pub(crate) fn until_at_rest(&self) -> u64 {
         // Links to plugins from before are compared once, and the last connection is closed a
         // moment after the last line is written.
-        assert!(self.is_silent_for(READY_GRACE));
+        assert_eq!(self.line_within(READY_GRACE), None);
         let mut wakeups = self.wakeups();
         until("the daemon rests", || {
             assert!(self.is_silent_for(Duration::from_millis(300)));
