@@ -60,8 +60,9 @@ pub(crate) fn run() -> Result<(), Box<dyn Error>> {
         rows: figures.iter().map(row).collect(),
     };
     table.print();
-    match figures.iter().find(|(_, limit, counted)| counted > limit) {
-        Some((what, ..)) => Err(format!("too much: {what}").into()),
+    let is_wrong = |(_, limit, counted): &&(_, usize, usize)| *counted == 0 || counted > limit;
+    match figures.iter().find(is_wrong) {
+        Some((what, ..)) => Err(format!("too much, or nothing counted: {what}").into()),
         None => Ok(()),
     }
 }
