@@ -79,7 +79,7 @@
 //! - `cannot use the program {program}: {problem}; {remedy}` (exit status 1): The program of an
 //!   option `--exec` does not exist, or other users could change it. `run` ends with 78 for this.
 //! - `cannot write the state file {file}: {error}; name a file in a directory that exists and is
-//!   writable` (exit status 1): Trying again would not help. If there is no such directory, the
+//!   writable` (exit status 1): Trying again would not help. If the directory is missing, the
 //!   status is 78.
 //! - `cannot use the state file {file}: {problem}; name a file in a directory that only root and
 //!   the daemon's user can change` (exit status 1): Other users could replace the file, as in /tmp.
